@@ -37,6 +37,14 @@ def pytest_itemcollected(item: pytest.Item) -> None:
         item.add_marker(pytest.mark.xdist_group("spark"))
 
 
+@pytest.fixture(scope="session", autouse=True)
+def compiled_kernels() -> None:
+    """Kernels that are compiled from the first test on: what is indexed when depends on it."""
+    from palio.matching.columnar.kernel_readiness import kernel_readiness
+
+    kernel_readiness.wait_until_ready()
+
+
 @pytest.fixture(scope="session")
 def project_folder() -> Path:
     """The root of the repository."""

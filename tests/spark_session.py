@@ -12,6 +12,7 @@ import sys
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
+from zlib import crc32
 
 from palio.spark.session import LOG_SETTINGS, environment
 
@@ -44,7 +45,9 @@ def _worker_python() -> Path:
     Spark puts a zip of pyspark first on their path, from which every start compiles it anew: half of the second of CPU
     that a start takes. Spark gives the workers of streams ten seconds of time, so on a busy machine that half decides.
     """
-    launcher = Path(tempfile.gettempdir()) / f"palio-tests-{os.getuid()}-{sys.version_info.minor}" / "python"
+    # One for each Python, because tests may run with another one, and another Spark, at the same time.
+    place = f"palio-tests-{os.getuid()}-{crc32(sys.executable.encode()):08x}"
+    launcher = Path(tempfile.gettempdir()) / place / "python"
     script = f'#!/bin/sh\nPYTHONPATH=${{PYTHONPATH#*/pyspark.zip:}}\nexec {shlex.quote(sys.executable)} "$@"\n'
     if not launcher.exists() or launcher.read_text() != script:
         launcher.parent.mkdir(exist_ok=True)

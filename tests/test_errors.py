@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from errno import ENOENT
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,12 +21,15 @@ WANTED = Filter.parse("x > 5")
 @pytest.mark.parametrize(
     ("wrong", "said"),
     [
-        (lambda: WANTED.covers("x > 5"), "a filter is needed here, not str"),  # type: ignore[arg-type]
-        (lambda: WANTED.overlaps(None), "a filter is needed here, not NoneType"),  # type: ignore[arg-type]
+        (lambda: WANTED.covers({}), "a filter or its text in SQL is needed here, not dict"),  # type: ignore[arg-type]
+        (lambda: WANTED.overlaps(None), "a filter or its text in SQL is needed here, not NoneType"),  # type: ignore[arg-type]
         (lambda: WANTED.overlaps(WANTED, "bad"), "known are open, closed, thesis"),  # type: ignore[arg-type]
-        (lambda: WANTED.merge(5), "a filter is needed here, not int"),  # type: ignore[arg-type]
+        (lambda: WANTED.merge(5), "a filter or its text in SQL is needed here, not int"),  # type: ignore[arg-type]
         (lambda: WANTED.merge(WANTED, slack=-1), "slack is a share from 0 to 1"),
-        (lambda: WANTED.merge_perfect("x"), "a filter is needed here"),  # type: ignore[arg-type]
+        (lambda: WANTED.merge_perfect(5), "a filter or its text in SQL is needed here"),  # type: ignore[arg-type]
+        (lambda: WANTED.merge(WANTED, slack="a"), "slack is a share from 0 to 1"),  # type: ignore[arg-type]
+        (lambda: Filter("x > 5", zone="UTC"), "the language sql has no option 'zone'; it has timezone"),
+        (lambda: Filter.parse('{"x": [1]}', "eventbridge", zone=1), "the language eventbridge has no option 'zone'"),
         (lambda: Filter.parse("x > 5", timezone=None), "a time zone is named by text"),
         (lambda: Filter.parse("x > 5", ["sql"]), "a condition language is named by text"),  # type: ignore[arg-type]
         (lambda: next(iter(Filter.parse("s LIKE '%a%'").tree.values for _ in [0])).complement(), "no complement"),
@@ -62,6 +67,18 @@ def test_a_wrong_argument_gets_a_sentence(wrong: Callable[[], Any], said: str) -
 def test_what_cannot_be_used_is_an_error_of_its_kind(wrong: Callable[[], Any], error: type[PalioError]) -> None:
     with pytest.raises(error):
         wrong()
+
+
+def test_errors_are_those_that_python_has_for_such_failures(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="line 1") as caught:
+        Filter("x >")
+    assert isinstance(caught.value, palio.ParseError)
+    with pytest.raises(FileNotFoundError, match="missing: cannot be opened: No such file") as missing:
+        Matcher.open(tmp_path / "missing")
+    assert isinstance(missing.value, palio.IndexFileError)
+    assert missing.value.errno == ENOENT
+    with pytest.raises(KeyError):
+        Matcher()["a"]
 
 
 def test_sets_of_values_say_so_too() -> None:

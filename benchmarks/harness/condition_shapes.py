@@ -45,6 +45,7 @@ class Shape:
     columns: dict[str, Column]
     fewer: int = 1  # the number of conditions is divided by this
     duckdb: tuple[str, str] | None = None  # what DuckDB writes otherwise: a regular expression and its replacement
+    matches_nothing: bool = False  # what is measured is how fast events are ruled out
 
     def wheres(self, count: int, seed: Seed = 0) -> list[str]:
         """The conditions; equal arguments make equal ones."""
@@ -328,6 +329,20 @@ SHAPES: tuple[Shape, ...] = (
         patterns("name RLIKE '^{p}{x}[a-{z}]+{y}'"),
         {"name": names},
         duckdb=(r"name RLIKE ('.*')", r"regexp_matches(name, \1)"),
+    ),
+    Shape(
+        "name RLIKE 'ab[a-m]+c'",
+        patterns("name RLIKE '{p}{x}[a-{z}]+{y}'"),
+        {"name": names},
+        duckdb=(r"name RLIKE ('.*')", r"regexp_matches(name, \1)"),
+    ),
+    # The piece in the middle is the longest, and no name has it.
+    Shape(
+        r"name LIKE 'nX%ab\_%cd'",
+        patterns(r"name LIKE '{p}%{x}{y}\\_%{y}{x}'"),
+        {"name": names},
+        duckdb=(r"\\\\_(.*)", r"\\_\1 ESCAPE '\\'"),
+        matches_nothing=True,
     ),
     Shape(
         "size(tags) = k AND city = 'x'",

@@ -9,6 +9,7 @@ from palio.errors import *  # noqa: F403  every error is public, and listed by i
 
 if TYPE_CHECKING:
     from palio.events import Event as Event
+    from palio.filters.column import col as col
     from palio.filters.filter import Filter as Filter
     from palio.filters.value_sets import ValueSet as ValueSet
     from palio.matching.matcher import Matcher as Matcher
@@ -26,6 +27,7 @@ _LAZY_MODULES = {
     "Matcher": "palio.matching.matcher",
     "Subscription": "palio.matching.subscription",
     "ValueSet": "palio.filters.value_sets",
+    "col": "palio.filters.column",
     "connect": "palio.network.client.broker",
     "connect_blocking": "palio.network.client.blocking",
 }

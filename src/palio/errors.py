@@ -5,7 +5,8 @@ typed fields; its message says what was wrong, where, and what would be right.
 
     PalioError
       InvalidArgument (ValueError)
-      ParseError
+      NoTruthValue (TypeError)
+      ParseError (ValueError)
       UnknownLanguage
       BrokenLanguage
       MissingExtra
@@ -17,6 +18,7 @@ typed fields; its message says what was wrong, where, and what would be right.
         LivesElsewhere
         HomeAway
       IndexFileError
+        IndexFileNotFound (FileNotFoundError)
       SubscriptionLogError
         VersionNotKept
       InputError
@@ -38,6 +40,7 @@ typed fields; its message says what was wrong, where, and what would be right.
 
 from __future__ import annotations
 
+from errno import ENOENT
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -52,7 +55,11 @@ class InvalidArgument(PalioError, ValueError):
     """An argument of the wrong type, or a value outside of the permitted ones."""
 
 
-class ParseError(PalioError):
+class NoTruthValue(PalioError, TypeError):
+    """A filter where Python asks for true or false, as in `f and g`; the message names `&`, `|` and `~`."""
+
+
+class ParseError(PalioError, ValueError):
     """A condition with a syntax error, or with an expression that no subscription may use.
 
     `position` counts characters from 0; `reason` says what is wrong there; `hint`, if not None, proposes the
@@ -171,6 +178,14 @@ class IndexFileError(PalioError):
         self.path = path
         self.reason = reason
         super().__init__(f"{path}: {reason}")
+
+
+class IndexFileNotFound(IndexFileError, FileNotFoundError):
+    """A saved matcher that is not there."""
+
+    def __init__(self, path: str, reason: str) -> None:
+        super().__init__(path, reason)
+        self.errno = ENOENT  # not `filename`, with which an OSError prints another message
 
 
 class SubscriptionLogError(PalioError):

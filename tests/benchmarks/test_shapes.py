@@ -40,7 +40,7 @@ def test_an_event_matches_a_few_conditions_at_every_number_of_them(shape: Shape)
         matcher.add_many(map(str, range(count)), shape.wheres(count))
         events = 1_000 if shape.title == "a < b" else 100  # whose matches are rare, and many at once
         found = matcher.match_batch(shape.events(events, count)).num_rows / events
-        assert 0.5 < found < 50, size
+        assert found == 0 if shape.matches_nothing else 0.5 < found < 50, size
 
 
 @by_title

@@ -180,3 +180,31 @@ def test_ctrl_c_shows_what_was_found_until_then(monkeypatch: pytest.MonkeyPatch)
     assert answer.exit_code == 130
     assert "wants.jsonl:1: error: a" in answer.stdout
     assert "until Ctrl-C" in answer.stdout
+
+
+def test_a_date_without_quotes_is_doubtful() -> None:
+    wants = [want("a", "day > 2024-01-31"), want("b", "day > DATE'2024-01-31'"), want("c", "x > 2024 - 1 - 31")]
+    answer = check(*wants, options=("--json",))
+    assert findings(answer) == {"a": ["doubtful"], "b": [], "c": []}
+    assert answer.exit_code == 0
+    assert "2024-01-31 is 2024 minus 1 minus 31, which is 1992; did you mean DATE'2024-01-31'?" in answer.stdout
+
+
+def test_which_part_of_the_index_decides_a_condition_is_shown() -> None:
+    wants = [want(f"l{n}", f"lower(s) = '{n}' AND x > {n}") for n in range(4)] + [want("r", "x = 9 AND a < b")]
+    answer = check(*wants, options=("--index",))
+    assert "wants.jsonl:1: l0: lower(s) = '0': looked up by the computed value lower(s)\n" in answer.stdout
+    assert "wants.jsonl:1: l0: x > 0: looked up by x\n" in answer.stdout
+    assert "wants.jsonl:5: r: a < b: residual: evaluated where the other conditions hold\n" in answer.stdout
+    last = json.loads(check(*wants, options=("--json", "--index")).stdout.splitlines()[-1])
+    assert last["index"] == [
+        {"condition": "x = 9", "kind": "attribute", "key": "x", "meaning": "looked up by x"},
+        {"condition": "a < b", "kind": "residual", "meaning": "residual: evaluated where the other conditions hold"},
+    ]
+
+
+def test_a_slow_condition_has_a_cost_and_a_remedy() -> None:
+    [entry] = [json.loads(line) for line in check(want("a", "a * 2 > b"), options=("--json",)).stdout.splitlines()]
+    [finding] = entry["findings"]
+    assert finding["message"].endswith("(about 20 × an equality)")
+    assert finding["hint"].startswith("compare one expression with constants")

@@ -87,7 +87,7 @@ def test_only_lines_of_json_are_written(wants: str, out: str) -> None:
         (["nowhere.jsonl"], "nowhere.jsonl"),
         (["empty.jsonl"], "there is no subscription in it"),
         (["wants.jsonl", "--to", "klingon"], "'klingon' is not"),
-        (["bare"], "there is no file in it"),
+        (["bare"], "there is no condition in it, a file whose name ends in"),
     ],
 )
 def test_what_cannot_be_read_is_an_error(wants: str, arguments: list[str], reason: str) -> None:

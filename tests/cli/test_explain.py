@@ -119,7 +119,10 @@ def test_json_says_the_same_to_programs() -> None:
     assert answer.exit_code == 1
     said = json.loads(answer.stdout)
     assert said["matched"] is False
-    assert said["blamed"] == [{"condition": "y = 2", "matched": False, "values": {"y": 3}, "missing": []}]
+    index = {"kind": "attribute", "key": "y", "meaning": "looked up by y"}
+    assert said["blamed"] == [
+        {"condition": "y = 2", "matched": False, "values": {"y": 3}, "missing": [], "index": index}
+    ]
     assert said["explanation"]["operator"] == "AND"
     assert [part["matched"] for part in said["explanation"]["parts"]] == [True, False]
 
@@ -159,3 +162,13 @@ def test_the_caret_stays_under_its_place_however_long_the_line() -> None:
 def test_a_caret_counts_wide_letters_twice() -> None:
     lines = explain("`価格` = '円' AND = 3", "{}").stderr.splitlines()
     assert lines[2].index("^") == lines[1].index("= 3") + len("価格円")
+
+
+def test_how_an_index_decides_is_said_where_it_is_not_by_the_attribute() -> None:
+    answer = explain("lower(s) = 'a' AND x = 1", '{"s": "A", "x": 1}', columns=120)
+    assert answer.stdout.splitlines()[1:3] == [
+        "├── ✓ lower(s) = 'a'   s is 'A'; residual: evaluated where the other conditions hold",
+        "└── ✓ x = 1            x is 1",
+    ]
+    answer = explain("lower(s) = 'a'", '{"s": "A"}', columns=120)
+    assert answer.stdout.startswith("✓ lower(s) = 'a'   s is 'A'; looked up by the computed value lower(s)\n")

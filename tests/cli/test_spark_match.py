@@ -49,6 +49,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         {"id": "never", "where": "prise > 100"},
         {"id": "typo", "where": "price >"},
         {"id": "unlike", "where": "Symbol > 5"},
+        {"id": "refused", "where": "price = true"},
     ]
     (folder / "wants.jsonl").write_text("".join(json.dumps(each) + "\n" for each in wants))
     return folder
@@ -61,8 +62,8 @@ def test_matches_are_written_and_summed_up(folder: Path) -> None:
     summary = json.loads(ended.stdout)
     assert summary["events"] == 20
     assert summary["matches"] == 15
-    assert summary["subscriptions"] == 4
-    assert summary["never_matched"] == 2
+    assert summary["subscriptions"] == 5
+    assert summary["never_matched"] == 3
     assert summary["most_matched"] == {"acme": 10, "dear": 5}
     assert summary["least_matched"] == {"dear": 5, "acme": 10}
     assert [each["id"] for each in summary["refused"]] == ["typo"]
@@ -76,6 +77,8 @@ def test_matches_are_written_and_summed_up(folder: Path) -> None:
         "subscriptions": ["unlike"],
         "is_cast": True,
     }
+    reason = "price is BIGINT; an integer and a boolean do not compare"
+    assert summary["conflicts"] == [{"condition": "price = true", "reason": reason}]
     assert ended.stderr.count("left out") == 1
     assert "left out: typo" in ended.stderr
     hits = pyarrow.parquet.read_table(folder / "hits")
@@ -84,6 +87,7 @@ def test_matches_are_written_and_summed_up(folder: Path) -> None:
     report = (folder / "report.html").read_text(encoding="utf-8")
     for shown in (
         "symbol is string, and compared with numbers by unlike",
+        "Spark refuses price = true (price is BIGINT; an integer and a boolean do not compare)",
         "broadcast: one index",
         "acme: 10",
         "<li>never</li>",
@@ -231,6 +235,15 @@ def test_the_name_says_what_the_events_are(events: str, format: str | None) -> N
 def test_a_folder_that_does_not_say_is_asked_about() -> None:
     with pytest.raises(InputError, match="--format"):
         format_of("events/today")
+
+
+def test_an_empty_folder_is_told_what_was_looked_for(tmp_path: Path) -> None:
+    looked_for = r"no file in it whose name ends in \.jsonl, \.ndjson, \.json, \.csv, \.parquet or \.orc"
+    with pytest.raises(InputError, match=looked_for):
+        format_of(str(tmp_path))
+    (tmp_path / "README").touch()
+    with pytest.raises(InputError, match=looked_for):
+        format_of(str(tmp_path))
 
 
 @pytest.mark.parametrize(

@@ -211,7 +211,6 @@ def test_every_kind_of_mapping_and_sequence_is_read() -> None:
         (1j, "complex"),
         (object(), "object"),
         (range(3), "range"),
-        (pd.NA, "pandas._libs.missing.NAType"),
         (len, "builtin_function_or_method"),
     ],
 )

@@ -13,10 +13,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from palio.filters.comparisons import OPERATORS, compare, equal_to_any
+from palio.filters import comparisons
+from palio.filters.comparisons import OPERATORS, compare, equal_to_any, number_terms, values_satisfying
 from palio.filters.expressions.value_comparison import MIRRORED
-from palio.filters.kinds import MISSING
-from palio.filters.value_sets import NO_VALUE
+from palio.filters.kinds import KINDS, MISSING, NUMBERS
+from palio.filters.value_sets import NO_VALUE, ValueSet
 from tests.strategies import EVERY_VALUE, OF_KIND, STRINGS, Kind, literals, values
 
 DECIDED: dict[str, Any] = {
@@ -219,3 +220,20 @@ class TestIn:
         truth = equal_to_any([1, None])
         assert truth.true.contains(1)
         assert truth.false == NO_VALUE
+
+
+_numbers = st.sampled_from([0, -1, 5, 2**53 + 1, 0.1, 1.5, -0.25, 1e300, 5e-324, math.inf, math.nan]) | st.sampled_from(
+    [Decimal("0.1"), Decimal("1.50"), Decimal("0.03"), Decimal("1e-20"), Decimal("9007199254740993.5")]
+)
+_terms = st.lists(st.tuples(st.sampled_from(["=", "<", "<=", ">", ">="]), _numbers), min_size=1, max_size=2)
+_ranges = st.lists(_terms, min_size=1, max_size=2).map(values_satisfying)
+
+
+@given(_ranges, _ranges, st.sampled_from(NUMBERS))
+def test_a_cheap_look_rules_out_no_terms_that_express_all_numbers(one: ValueSet, two: ValueSet, kind: Any) -> None:
+    mixed = ValueSet.of({**dict(zip(KINDS, one.parts, strict=True)), kind: two.parts[kind]})
+    for wanted in (one, mixed):
+        found = number_terms(wanted)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(comparisons, "_may_be_alike", lambda *_: True)
+            assert repr(number_terms(wanted)) == repr(found)  # NaN is unlike itself

@@ -49,12 +49,55 @@ class TestAlgebra:
         assert f & Filter.nothing == Filter.nothing
         assert f | Filter.everything == Filter.everything
 
-    def test_a_filter_combines_only_with_filters(self) -> None:
+    def test_a_filter_combines_only_with_filters_and_their_texts(self) -> None:
         with pytest.raises(TypeError):
-            parse("x = 1") & "x = 2"  # type: ignore[operator]
+            parse("x = 1") & 2  # type: ignore[operator]
         with pytest.raises(TypeError):
             parse("x = 1") | None  # type: ignore[operator]
         assert parse("x = 1") != "x = 1"
+
+    def test_the_other_operand_may_be_text(self) -> None:
+        wanted = parse("x > 3")
+        assert wanted & "y = 1" == "y = 1" & wanted == parse("x > 3 AND y = 1")
+        assert wanted | "y = 1" == "y = 1" | wanted == parse("x > 3 OR y = 1")
+        assert wanted.covers("x > 5")
+        assert not wanted.covers("x > 1")
+        assert wanted.overlaps("x < 5")
+        assert not wanted.overlaps("x < 2")
+        assert wanted.merge("x < 0").covers("x < 0")
+        assert wanted.merge_perfect("x BETWEEN 1 AND 3") == parse("x >= 1")
+        with pytest.raises(ParseError):
+            wanted & "y ="
+
+    def test_a_filter_has_no_truth_value(self) -> None:
+        f, g = parse("x > 3"), parse("y = 1")
+        for asks in (lambda: f and g, lambda: f or g, lambda: not f, lambda: bool(f), lambda: any([f])):
+            with pytest.raises(palio.NoTruthValue, match=r"&, \| and ~") as caught:
+                asks()
+            assert isinstance(caught.value, TypeError)
+            assert isinstance(caught.value, palio.PalioError)
+
+
+class TestConstruction:
+    def test_the_constructor_reads_a_condition_as_parse_does(self) -> None:
+        assert Filter("x > 3") == parse("x > 3")
+        text = "hour(at) = 3"
+        assert Filter(text, timezone="Europe/Rome") == parse(text, timezone="Europe/Rome") != parse(text)
+        with pytest.raises(ParseError):
+            Filter("x >")
+        with pytest.raises(ParseError):
+            Filter(None)
+        with pytest.raises(UnknownLanguage):
+            Filter("x > 3", "klingon")
+
+    def test_a_filter_of_a_filter_is_that_filter(self) -> None:
+        wanted = parse("x > 3").valid_for(5)
+        assert Filter(wanted) is wanted
+
+    def test_a_filter_is_called_with_an_event(self) -> None:
+        wanted = Filter("x > 3")
+        assert wanted({"x": 4}) is True
+        assert [event["x"] for event in filter(wanted, [{"x": 1}, {"x": 5}])] == [5]
 
 
 class TestIdentity:
@@ -69,6 +112,15 @@ class TestIdentity:
     def test_equal_filters_share_a_digest_and_others_do_not(self, f: Filter, g: Filter) -> None:
         assert (f == g) is (f.digest == g.digest)
         assert (f == g) is (str(f) == str(g))
+
+    @given(filters())
+    def test_a_filter_read_back_from_its_text_has_its_digest(self, wanted: Filter) -> None:
+        assert Filter.parse(str(wanted), timezone=wanted.timezone).digest == wanted.digest
+
+    def test_no_text_is_written_for_a_digest(self) -> None:
+        wanted = parse("price BETWEEN 1 AND 5 AND symbol = 'ACME'")
+        assert hash(wanted) == int.from_bytes(wanted.digest[:8], "little", signed=True)
+        assert "_text" not in vars(wanted)
 
     @given(filters())
     def test_it_prints_as_what_reads_back(self, wanted: Filter) -> None:

@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 
 from palio.filters.filter import Filter
 from palio.filters.kinds import MISSING, Kind, Value
-from palio.filters.predicate_compiler import MultipleValues, compile_tree
-from palio.filters.tree import Leaf, holds
+from palio.filters.predicate_compiler import MultipleValues, cheapest_first, compile_tree
+from palio.filters.sql_writer import to_sql
+from palio.filters.tree import And, Leaf, holds
 from palio.filters.value_sets import ValueSet
 from tests.filters.set_strategies import intervals, plain_sets
 from tests.strategies import OF_KIND, attributes, filters, scalar_attributes, values
@@ -68,3 +69,14 @@ def test_where_choices_are_too_many_it_answers_the_same_however_often_it_is_aske
     too_many = event | {"x": several, "y": several, "z": several}
     assert [wanted.matches_attributes(too_many) for _ in range(3)] == [holds(wanted.tree, too_many)] * 3 == [False] * 3
     assert [wanted.matches_attributes(event | {"other": several}) for _ in range(3)] == [True] * 3
+
+
+def test_the_cheapest_condition_is_evaluated_first_and_equalities_before_others() -> None:
+    written = "length(concat(s, r)) > 3 AND a + b > 1 AND a = b AND x > 5 AND y = 1 AND z LIKE 'a%b'"
+    tree = Filter.parse(written).tree
+    assert isinstance(tree, And)
+    present = {f"{name} IS NOT NULL" for name in "srab"}
+    texts = [to_sql(each) for each in cheapest_first(tree.children)]
+    assert [text for text in texts if text not in present] == [
+        *("y = 1", "x > 5", "a = b", "z LIKE 'a%b'", "(a + b) > 1", "length(concat(s, r)) > 3"),
+    ]

@@ -7,11 +7,14 @@ import random
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, TypeVar
 
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from palio.filters.regex import Regex
+from palio import Filter, Matcher
+from palio.errors import PalioError
+from palio.filters.regex import MAX_SEARCH_WORK, Regex, RegexMatches
 from tests.hangs import no_hang
 
 if TYPE_CHECKING:
@@ -64,6 +67,11 @@ T = TypeVar("T")
         ("(a|b){2,3}?c", "abc", True),
         ("]}", "]}", True),
         ("\\berror\\b", "an error!", True),
+        ("^*b", "ab", True),
+        ("^+b", "ab", False),
+        ("b$?", "bc", True),
+        ("[a-z&&[^b]]", "b", False),
+        ("[]a]", "]", True),
         ("(a*)*b", "aab", True),
     ],
 )
@@ -86,7 +94,6 @@ def test_what_is_accepted_finds_what_java_finds(pattern: str, text: str, found: 
         ("a{2}{3}", "another", 5),
         ("*a", "nothing for", 1),
         ("a|*", "nothing for", 3),
-        ("^*", "cannot be repeated", 2),
         ("{", "must follow", 1),
         ("a{,3}", "{n}, {n,} or {n,m}", 3),
         ("a{3,2}", "at least 3 and at most 2", 6),
@@ -95,9 +102,11 @@ def test_what_is_accepted_finds_what_java_finds(pattern: str, text: str, found: 
         ("(a", "never closed", 3),
         ("a)", "no ( for", 2),
         ("[a", "never closed", 3),
-        ("[]a]", "write \\]", 2),
-        ("[a[b]]", "within a class", 3),
-        ("[a&&b]", "&&", 3),
+        ("[]", "never closed", 3),
+        ("[a[b]", "never closed", 6),
+        ("[a&&]", "between two classes", 5),
+        ("[&&a]", "between two classes", 5),
+        ("[a&&&b]", "beside &&", 3),
         ("[z-a]", "lower character", 4),
         ("[a-\\d]", "one character to another", 5),
         ("[\\b]", "no meaning in a class", 2),
@@ -255,6 +264,8 @@ ATOMS = (
         "[--/]",
         "[a-c-e]",
     ),
+    *("[]a]", "[^]a]", "[]]", "[]-a]", "[a[b-c]]", "[^a[b]]", "[a-c&&[^b]]", "[a-k&&b]", "[^a-c&&b-k]", "[a-[b]]"),
+    *("[[a]b]", "[a-k&&b-z&&[^c]]", "[[^a]&&[^b]]", "[A-k&&a-z]", "[a-c&&[b[k]]]", "[\\w&&[^\\d]]", "[a&b]", "}", "]"),
     *(r"\Qa.b\E", r"\Q*\E", "^", "$", r"\A", r"\z", r"\Z", r"\b", r"\B", "(?i)", "(?s)", "(?-i)"),
 )
 QUANTIFIERS = ("*", "+", "?", "*?", "+?", "??", "{2}", "{1,2}", "{0,1}", "{2,}", "{0}", "{1}?", "{0,2}")
@@ -342,3 +353,27 @@ def test_spark_asks_java_for_a_part_of_the_text(spark: SparkSession) -> None:
     ]
     frame = spark.createDataFrame(rows, "p string, s string").selectExpr("s RLIKE p")
     assert [row[0] for row in frame.collect()] == [Regex.compile(p).search(s) for p, s in rows]
+
+
+def test_an_expression_that_is_too_large_is_refused_with_its_size() -> None:
+    with pytest.raises(ValueError, match="11,000 characters when its repetitions are written out, at most 10,000"):
+        Regex.compile("(?:abcdefghijk){1000}")
+    with pytest.raises(PalioError, match="too large"):
+        Filter.parse("x RLIKE '(?:abcdefghijk){1000}'")
+    with pytest.raises(ValueError, match="too large"):
+        RegexMatches.compile("(?:abcdefghijk){1000}")
+
+
+def test_a_text_beyond_the_limit_of_work_does_not_match() -> None:
+    hostile = "(a|b)*a(a|b){900}c"
+    long = "ab" * (MAX_SEARCH_WORK // 1804 // 2 + 1)
+    assert not Regex.compile(hostile).search(long)
+    assert Regex.compile(hostile).search("a" * 901 + "c")
+    wants = Matcher()
+    wants.add_many(["is", "is not"], [f"x RLIKE '{hostile}'", f"x NOT RLIKE '{hostile}'"])
+    assert wants.match({"x": long}) == {"is not"}
+    assert wants.match_batch(pa.table({"x": [long]}))["subscription"].to_pylist() == ["is not"]
+
+
+def test_a_small_expression_searches_a_text_of_any_length() -> None:
+    assert Regex.compile("(a|b)*a(a|b){25}c").search("ab" * 100_000 + "c")

@@ -32,7 +32,7 @@ def parse(condition, **options):
         case "own":
             raise PalioError("in its own words")
         case "judged" | "cannot be judged":
-            return Filter(foreign("odd", condition), lambda: foreign("odd", condition, False))
+            return Filter.of_tree(foreign("odd", condition), lambda: foreign("odd", condition, False))
     return Filter.parse(condition)
 
 class Judge:

@@ -6,6 +6,7 @@ import operator
 from collections.abc import Callable
 from decimal import Decimal
 from itertools import product
+from random import Random
 from typing import Any
 
 import pytest
@@ -13,10 +14,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from palio.errors import InvalidArgument
+from palio.filters import relations
 from palio.filters.expressions.special_forms import compile_expression
 from palio.filters.expressions.static_analysis import preserves_equality
 from palio.filters.filter import Filter
 from palio.filters.kinds import MISSING
+from palio.filters.relations import _Comparison
+from palio.filters.tree import And, Leaf, Node, Or
 from palio.languages.sql.parser import parse_condition
 from tests.strategies import (
     attributes,
@@ -385,3 +389,60 @@ class TestAttributesThatOnlyResidualsRead:
         wanted = parse("x > y")
         assert not wanted.overlaps(~wanted)
         assert wanted & ~wanted == Filter.nothing
+
+
+def plainly_covers(wide: Node, narrow: Node) -> bool:
+    """The rules of covering as they are written, every child compared with every other."""
+    if isinstance(narrow, Or):
+        return all(plainly_covers(wide, child) for child in narrow.children)
+    if isinstance(wide, And):
+        return all(plainly_covers(child, narrow) for child in wide.children)
+    if isinstance(wide, Or) and any(plainly_covers(child, narrow) for child in wide.children):
+        return True
+    if isinstance(narrow, And):
+        return any(plainly_covers(wide, child) for child in narrow.children)
+    if isinstance(wide, Leaf) and isinstance(narrow, Leaf):
+        return wide.attribute == narrow.attribute and wide.values.covers(narrow.values)
+    return wide == narrow
+
+
+def many_alternatives(random: Random) -> str:
+    def condition() -> str:
+        name, number = random.choice("abc"), random.randint(0, 4)
+        forms = ("{} = {}", "{} > {}", "{} <= {}", "{} <> {}", "{} IN ({}, 9)", "{} LIKE '{}%'", "{} IS NULL OR a = {}")
+        form = random.choice((*forms, "{} BETWEEN {} AND 7", "upper({}) = '{}'", "{} = '{}'", "{} + 1 > {}"))
+        return f"({form.format(name, number)})"
+
+    alternatives = [
+        " AND ".join(condition() for _ in range(random.randint(1, 3))) for _ in range(random.randint(9, 24))
+    ]
+    return f" {random.choice(('OR', 'OR', 'AND'))} ".join(f"({each})" for each in alternatives)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_covering_of_many_alternatives_is_that_of_the_plain_rules(seed: int) -> None:
+    random = Random(seed)
+    one, two = Filter.parse(many_alternatives(random)), Filter.parse(many_alternatives(random))
+    for wide, narrow in ((one, two), (two, one), (one | two, two), (one, one & two), (~one, two), (one, one)):
+        expected = plainly_covers(wide.tree, narrow.tree)
+        assert relations.covers(wide.tree, narrow.tree) is expected
+        assert _Comparison().covers(wide.tree, narrow.tree) is expected
+
+
+@pytest.mark.parametrize(
+    ("wide", "narrow"),
+    [
+        ("(a{n} = 1 AND b{n} > 2)", "(a{n} = 1 AND b{n} > 3)"),
+        ("(a = {n} AND b > {n})", "(a = {n} AND b > {n} + 1)"),
+        ("(a = '{n}' AND b > {n})", "(a = '{n}' AND b > 1{n})"),
+        ("(a BETWEEN {n} AND {n} + 2 AND b > 1)", "(a BETWEEN {n} AND {n} + 1 AND b > 1)"),
+    ],
+)
+def test_covering_of_a_thousand_alternatives_takes_few_steps(wide: str, narrow: str) -> None:
+    one, two = (Filter.parse(" OR ".join(form.format(n=n) for n in range(1_000))) for form in (wide, narrow))
+    comparison = _Comparison()
+    assert comparison.covers(one.tree, two.tree)
+    assert comparison.steps < 60_000
+    comparison = _Comparison()
+    assert not comparison.covers(one.tree, (~one).tree)
+    assert comparison.steps < 600_000  # it gives up

@@ -235,7 +235,7 @@ def test_conditions_with_different_constants_cover_each_other() -> None:
 def test_clocks_that_change_leave_whole_days_as_they_are() -> None:
     condition = "x + INTERVAL '2' DAY > TIMESTAMP'2024-01-01'"
     assert ending(condition) == ("x", "v > DATE'2023-12-30' AND v < DATE'9999-12-30'")
-    assert ending(condition, zone="Europe/Berlin")[0] == "(x + INTERVAL '172800.000000' SECOND)"
+    assert ending(condition, zone="Europe/Berlin")[0] == "(x + INTERVAL '2' DAY)"
 
 
 def test_deep_and_long_conditions_are_left_as_they_are() -> None:

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 
+from palio.errors import ParseError
 from palio.filters.comparisons import comparison_terms, number_terms, values_satisfying
 from palio.filters.filter import Filter
 from palio.filters.kinds import Kind
@@ -72,7 +73,7 @@ def test_any_set_of_values_reads_back_as_itself(values: ValueSet) -> None:
     if values.parts[Kind.NULL] != values.parts[Kind.MISSING]:
         values = values.intersect(PRESENT)
     text, _ = leaf_to_sql("x", values)
-    assert parse(text).tree == Filter(Leaf("x", values), Leaf("x", NULLS)).tree
+    assert parse(text).tree == Filter.of_tree(Leaf("x", values), Leaf("x", NULLS)).tree
 
 
 @given(plain_sets())
@@ -95,7 +96,7 @@ def test_terms_for_all_numbers_mean_the_same_for_each_kind_of_number(values: Val
 def test_names_are_quoted_where_they_must_be(name: str) -> None:
     from palio.filters.sql_writer import name_to_sql
 
-    wanted = Filter(Leaf(name, ValueSet.points([1])), Leaf(name, NULLS))
+    wanted = Filter.of_tree(Leaf(name, ValueSet.points([1])), Leaf(name, NULLS))
     assert wanted.attributes == {name}
     assert parse(str(wanted)).attributes == wanted.attributes
     assert name_to_sql(name)
@@ -106,3 +107,26 @@ def test_a_number_that_only_one_kind_may_have_is_guarded() -> None:
     text, _ = leaf_to_sql("x", only)
     assert text == "typeof(x) = 'bigint' AND x = 5"
     assert leaf_to_sql("x", ANY_VALUE) == ("TRUE", 0)
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        "CASE WHEN a > 1 THEN {} ELSE 1 END",
+        "CASE WHEN {} = 1 THEN 1 ELSE 2 END",
+        "CAST({} BETWEEN 1 AND 2 AS INT)",
+        "(1 + {})",
+        "(- {})",
+        "abs({})",
+    ],
+)
+def test_what_is_nested_as_deeply_as_may_be_reads_back(form: str) -> None:
+    text, deepest = "x", None
+    for _ in range(200):
+        text = form.format(text)
+        try:
+            deepest = parse(f"{text} = 3")
+        except ParseError:
+            break
+    assert deepest is not None
+    assert parse(str(deepest)) == deepest

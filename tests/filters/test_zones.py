@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import pickle
+import subprocess
+import sys
 from datetime import UTC, datetime
+from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +17,7 @@ from hypothesis import strategies as st
 
 from palio import Matcher
 from palio.errors import ParseError
+from palio.filters.expressions.text_cast import zone_of
 from palio.filters.filter import Filter
 from tests.strategies import attributes, readable_conditions
 
@@ -117,3 +122,22 @@ class TestWrittenByHand:
 
     def test_an_attribute_may_have_that_name(self) -> None:
         assert parse("in_timezone = 1").matches({"in_timezone": 1})
+
+
+def test_changes_of_the_clocks_come_from_the_package_not_from_the_machine(tmp_path: Path) -> None:
+    """In a process that finds a database in which New York has the clocks of Tokyo."""
+    (tmp_path / "America").mkdir()
+    clocks = (resources.files("tzdata") / "zoneinfo" / "Asia" / "Tokyo").read_bytes()
+    (tmp_path / "America" / "New_York").write_bytes(clocks)
+    program = (
+        "from datetime import UTC, datetime; from palio import Filter; moment = datetime(2024, 7, 1, 11, tzinfo=UTC); "
+        "print(Filter.parse('hour(t) = 7', timezone='America/New_York').matches({'t': moment}))"
+    )
+    environment = {**os.environ, "PYTHONTZPATH": str(tmp_path)}
+    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, env=environment)
+    assert ran.stdout == "True\n"
+
+
+@pytest.mark.parametrize("name", ["../../etc/passwd", "America", "Factory", "america/new_york", "zone.tab", "", "/UTC"])
+def test_what_is_no_name_of_a_zone_is_none(name: str) -> None:
+    assert zone_of(name) is None

@@ -105,6 +105,19 @@ def long_chains_of_patterns() -> None:
 
 
 @_case
+def thousands_of_alternatives_compared() -> None:
+    for form in ("a{n} = 1 AND b{n} = 2", "a = {n} AND b > {n}", "a BETWEEN {n} AND {n}0 AND b > {n}"):
+        _accepted(_joined("OR", f"({form})", 1_000))
+
+
+@_case
+def thousands_of_candidates() -> None:
+    for function in ("greatest", "least", "coalesce"):
+        values = {f"a{n}": n for n in range(8_000)}
+        _accepted(f"{function}({', '.join(values)}) > 5", values)
+
+
+@_case
 def long_lists() -> None:
     numbers = ", ".join(map(str, range(10_000)))
     _accepted(f"x IN ({numbers})")

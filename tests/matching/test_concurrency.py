@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from palio.matching import segments
+from palio.matching import compaction, segments
 from palio.matching.catalogue import IdHashRun
 from palio.matching.columnar.segment import Segment
 from palio.matching.matcher import Matcher
@@ -103,7 +103,7 @@ def test_many_threads_may_match_with_one_index() -> None:
 
 
 def test_a_merge_that_another_one_overtakes_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(segments, "_MERGE_FACTOR", 2)
+    monkeypatch.setattr(compaction, "_MERGE_FACTOR", 2)
     begun, may_end = threading.Event(), threading.Event()
     # A merge is held up halfway, which nothing public can do.
     merged = segments._merge_segments
@@ -128,7 +128,7 @@ def test_a_merge_that_another_one_overtakes_is_dropped(monkeypatch: pytest.Monke
 
 
 def test_nobody_is_told_twice_while_one_thread_merges_and_others_add(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(segments, "_MERGE_FACTOR", 3)
+    monkeypatch.setattr(compaction, "_MERGE_FACTOR", 3)
     matcher = Matcher()
     matcher.add("stays", "x = 1")
     done = threading.Event()

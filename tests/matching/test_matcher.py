@@ -14,6 +14,7 @@ import pyarrow as pa
 import pytest
 
 import palio
+from palio.filters.filter import Filter
 from palio.matching import index_file
 from palio.matching.catalogue import BLOCK_SUBSCRIPTIONS, Block
 from palio.matching.matcher import Matcher
@@ -122,6 +123,96 @@ class TestLooking:
         matcher.add_many(map(str, range(1, 21)), wheres, timezone="Asia/Tokyo")
         assert matcher.match({"t": datetime(2024, 1, 3, tzinfo=UTC)}) == {"3"}
         assert matcher["3"].timezone == "Asia/Tokyo"
+
+
+class TestMapping:
+    """A matcher is used like a dict of ids and conditions."""
+
+    def test_it_is_made_of_a_mapping_or_of_pairs(self) -> None:
+        wheres = {"a": "x > 3", "b": Filter.parse("x > 5")}
+        for made in (Matcher(wheres), Matcher(wheres.items()), Matcher(list(wheres.items()))):
+            assert made.match({"x": 4}) == {"a"}
+            assert made.match({"x": 6}) == {"a", "b"}
+        assert len(Matcher({})) == len(Matcher([])) == 0
+
+    def test_assignment_adds_and_replaces(self) -> None:
+        matcher = Matcher()
+        matcher["a"] = "x > 3"
+        assert matcher.match({"x": 4}) == {"a"}
+        matcher["a"] = "x > 5"
+        assert matcher.match({"x": 4}) == set()
+        assert len(matcher) == 1
+        with pytest.raises(palio.InvalidSubscription):
+            matcher["a"] = "x >"
+        assert matcher["a"].where == "x > 5"
+
+    def test_assignment_of_a_subscription_brings_all_it_has(self) -> None:
+        one, two = Matcher(), Matcher({"b": "x > 1"})
+        one.add("a", '{"x": [4]}', language="eventbridge", subscriber="ann", metadata={"n": 1})
+        two["a"] = two["b"] = one["a"]
+        assert two["a"] == one["a"]
+        assert (two["b"].id, two["b"].subscriber, two["b"].metadata) == ("b", "ann", {"n": 1})
+        assert two.match({"x": 4}) == {"a", "b"}
+        two["b"] = palio.Subscription("b", "x > 1")
+        assert two["b"] == palio.Subscription("b", "x > 1")
+
+    def test_deletion_and_discarding(self) -> None:
+        matcher = Matcher({"a": "x > 3", "b": "x > 5"})
+        del matcher["a"]
+        matcher.discard("a")
+        matcher.discard("b")
+        assert list(matcher) == []
+        with pytest.raises(KeyError):
+            del matcher["a"]
+
+    def test_get_is_that_of_a_dict(self) -> None:
+        matcher = Matcher({"a": "x > 3"})
+        assert matcher.get("a") == matcher["a"]
+        assert (matcher.get("b"), matcher.get("b", 7)) == (None, 7)
+
+    def test_items_are_ids_and_subscriptions_and_make_a_copy(self) -> None:
+        matcher = Matcher({"a": "x > 3", "b": "x > 5"})
+        matcher.add("c", "x > 4", metadata={"n": 1})
+        matcher.remove("a")
+        assert list(matcher.items()) == [(id, matcher[id]) for id in ("b", "c")]
+        assert list(Matcher(matcher.items()).items()) == list(matcher.items())
+        dict(matcher.items())["c"].metadata["n"] = 2  # type: ignore[index]
+        assert matcher["c"].metadata == {"n": 1}
+
+    def test_clearing_leaves_nothing(self, thousands: Matcher) -> None:
+        thousands.add("live", "x = 7")
+        thousands.clear()
+        assert (len(thousands), list(thousands), thousands.match({"x": 7})) == (0, [], set())
+        assert thousands.match_batch([{"x": 7}]).num_rows == 0
+        thousands["live"] = "x = 8"
+        assert thousands.match({"x": 8}) == {"live"}
+
+    def test_many_are_added_of_a_mapping_or_pairs_in_a_language(self) -> None:
+        matcher = Matcher()
+        matcher.add_many({"a": '{"x": [4]}'}, language="eventbridge")
+        matcher.add_many([("b", "x = 4"), ("c", "x = 5")])
+        assert matcher.match({"x": 4}) == {"a", "b"}
+
+    @pytest.mark.parametrize(
+        "given",
+        [
+            ("a", "x > 3"),
+            (["a"], "x"),
+            ("a", ["x > 3"]),
+            (["a"], Filter.everything),
+            (["a"], {"x": [1]}),
+            ("ab",),
+            (["ab"],),
+            ([("a", "x > 3", "y")],),
+            (5,),
+            (["a"], 5),
+        ],
+    )
+    def test_what_is_not_many_is_refused(self, given: Any) -> None:
+        matcher = Matcher()
+        with pytest.raises(palio.InvalidArgument, match=r"add_many takes|pair of an id"):
+            matcher.add_many(*given)
+        assert len(matcher) == 0
 
 
 class TestSaving:

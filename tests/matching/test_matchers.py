@@ -16,7 +16,7 @@ import palio
 from palio.errors import DuplicateSubscription, EventError, UnknownSubscription
 from palio.events import Event
 from palio.filters.filter import Filter
-from palio.matching import live_segment, segments
+from palio.matching import compaction, live_segment, segments
 from palio.matching.classical.counting import CountingMatcher
 from palio.matching.classical.interval_tree import IntervalIndex
 from palio.matching.classical.kdtree import KdTreeMatcher
@@ -230,8 +230,9 @@ class TestManyThreads:
     def test_matching_goes_on_while_others_add_and_remove(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """What stays is always matched, what is gone never again, whatever is merged meanwhile."""
         monkeypatch.setattr(live_segment, "_MAX_SUBSCRIPTIONS", 16)
-        for name, value in (("_MAX_LIVE_WHEN_QUIET", 2), ("_QUIET_MATCHES", 4), ("_MERGE_FACTOR", 3)):
+        for name, value in (("MAX_LIVE_WHEN_SETTLED", 2), ("_QUIET_MATCHES", 4), ("QUIET_SECONDS", 0.001)):
             monkeypatch.setattr(segments, name, value)
+        monkeypatch.setattr(compaction, "_MERGE_FACTOR", 3)
         matcher = Matcher()
         staying = {f"stays {number}" for number in range(50)}
         for id in staying:

@@ -171,6 +171,47 @@ def test_what_stays_is_always_found_while_most_is_forgotten(monkeypatch: pytest.
     assert len(matcher) == 5
 
 
+def test_subscriptions_that_came_one_by_one_settle_to_one_segment() -> None:
+    matcher = Matcher()
+    for number in range(5_000):
+        matcher.add(str(number), f"x = {number} AND s = 'v{number % 7}'")
+    wait_for_merges(matcher)
+    assert (matcher.statistics().segments, matcher.statistics().live) == (1, 0)
+    assert matcher.match({"x": 8, "s": "v1"}) == {"8"}
+
+
+def test_a_batch_after_every_addition_leaves_few_segments() -> None:
+    matcher = Matcher()
+    many(matcher, 0, 200)
+    events = [{"x": number} for number in range(2_000)]
+    most = 0
+    for number in range(200, 264):
+        matcher.add(str(number), f"x = {number}")
+        assert matcher.match_batch(events).num_rows == number + 1
+        most = max(most, matcher.statistics().segments)
+    assert most <= 8
+    wait_for_merges(matcher)
+    assert matcher.statistics().segments == 1
+
+
+def test_a_few_additions_are_evaluated_on_a_small_batch_without_being_sealed() -> None:
+    matcher = Matcher(background=False)
+    matcher.add("a", "x > 1")
+    assert matcher.match_batch([{"x": 2}] * 16).num_rows == 16
+    assert (matcher.statistics().segments, matcher.statistics().live) == (0, 1)
+
+
+def test_the_index_shrinks_when_a_part_was_removed() -> None:
+    matcher = Matcher()
+    many(matcher, 0, 3_000)
+    before = matcher.statistics().index_bytes
+    matcher.remove_many(map(str, range(0, 3_000, 3)))
+    wait_for_merges(matcher)
+    assert matcher.statistics().index_bytes < 0.8 * before
+    assert matcher.match({"x": 4}) == {"4"}
+    assert matcher.match({"x": 3}) == set()
+
+
 @pytest.fixture
 def no_threads(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(thread: threading.Thread) -> None:
@@ -213,6 +254,18 @@ def test_the_few_that_were_added_last_become_a_segment_when_that_has_stopped() -
     matcher.add("b", "x > 0")
     assert matcher.work() is None
     assert sorted(matcher.match_event(Event.from_dict({"x": 2}))) == [0, 1]
+
+
+@pytest.mark.usefixtures("no_threads")
+def test_settling_is_offered_after_as_many_matches_as_there_are_subscriptions() -> None:
+    matcher = Matcher(background=False)
+    many(matcher, 0)
+    many(matcher, 20)
+    told = [matcher.work() for _ in range(60) if matcher.match({"x": 5}) == {"5"}]
+    assert [place for place, job in enumerate(told) if job is not None] == [39]
+    told[39]()  # type: ignore[misc]
+    assert matcher.statistics().segments == 1
+    assert [matcher.work() for _ in range(60) if matcher.match({"x": 5}) == {"5"}] == [None] * 60
 
 
 @pytest.mark.usefixtures("no_threads")

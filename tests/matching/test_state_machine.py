@@ -18,13 +18,13 @@ from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, initial
 from palio.errors import DuplicateSubscription, UnknownSubscription
 from palio.events import Event
 from palio.filters.filter import Filter
-from palio.matching import live_segment, segments
+from palio.matching import compaction, live_segment, segments
 from palio.matching.matcher import Matcher
 from tests.matching.suite import SORTS, as_table, ids_by_row, wait_for_merges
 from tests.strategies import attributes, readable_conditions, scalar_attributes
 
 _conditions = st.sampled_from(list(SORTS.values())) | readable_conditions(depth=2)
-_SMALL = {"_MAX_LIVE_WHEN_QUIET": 1, "_QUIET_MATCHES": 2, "_MERGE_FACTOR": 2}
+_SMALL = {"MAX_LIVE_WHEN_SETTLED": 1, "_QUIET_MATCHES": 2, "_MAX_LIVE_EVALUATIONS": 2, "QUIET_SECONDS": 0.001}
 
 
 class MatcherMachine(RuleBasedStateMachine):
@@ -46,6 +46,8 @@ class MatcherMachine(RuleBasedStateMachine):
             self._patch.setattr(live_segment, "_MAX_SUBSCRIPTIONS", 6)
             for name, value in _SMALL.items():
                 self._patch.setattr(segments, name, value)
+            self._patch.setattr(compaction, "_MERGE_FACTOR", 2)
+            self._patch.setattr(compaction, "_MAX_ABSORBED", 4)
 
     def teardown(self) -> None:
         wait_for_merges(self.matcher)

@@ -199,4 +199,11 @@ ELSEWHERE = frozenset(
 )
 """What the grammar of `generate.py` writes by itself, as an operator or construct or with arguments of one type."""
 
+WITH_FORMATS = frozenset(
+    """bit_count bit_get encode format_string get_json_object getbit luhn_check make_timestamp mask parse_url printf
+    regexp_count regexp_instr regexp_substr to_binary to_char to_varchar try_make_timestamp try_parse_url try_to_binary
+    unhex width_bucket""".split()
+)
+"""Functions of formats and notations, which `tests/filters/expressions/format_forms.py` compares with Spark."""
+
 LEFT_OUT = EXTENSION_FUNCTIONS | {"typeof"}

@@ -61,12 +61,13 @@ def session_zone(spark: SparkSession, zone: str) -> AbstractContextManager[None]
 class SparkTable:
     """A table in Spark that conditions can be asked about."""
 
-    def __init__(self, spark: SparkSession, table: pa.Table) -> None:
+    def __init__(self, spark: SparkSession, table: pa.Table, frame: DataFrame | None = None) -> None:
+        """`frame` has the rows of the table in other types, if given."""
         # pyspark logs every refusal with its whole stack; here they are answers.
         logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)
         self._spark = spark
         self._rows = table.num_rows
-        self._frame: DataFrame = spark.createDataFrame(table)
+        self._frame: DataFrame = frame or spark.createDataFrame(table)
         self._frame.createOrReplaceTempView(VIEW)
 
     def refusals(self, conditions: Sequence[str]) -> dict[str, str]:

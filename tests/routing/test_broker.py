@@ -20,7 +20,6 @@ from palio.routing.effects import (
 from palio.routing.messages import (
     AdvertiseClient,
     Announce,
-    AnnounceClient,
     Begin,
     Confirmed,
     EventId,
@@ -117,7 +116,14 @@ def test_announcements_reach_everybody_once_and_newcomers_too() -> None:
     assert sends(broker.says(1, Announce("tree", 2, b"new"))) == [((2,), Announce("tree", 2, b"new"))]
     assert broker.says(2, Announce("tree", 1, b"old")) == []
     assert sends(broker.up(3)) == [((3,), Begin()), ((3,), Announce("tree", 2, b"new"))]
-    assert sends(broker.asks(AnnounceClient("tree", 3, b"newer"))) == [((1, 2, 3), Announce("tree", 3, b"newer"))]
+    assert sends(broker.says(1, Announce("tree", 3, b"newer"))) == [((2, 3), Announce("tree", 3, b"newer"))]
+
+
+def test_of_two_announcements_with_one_version_all_brokers_take_the_same() -> None:
+    broker = Alone(links=2)
+    broker.says(1, Announce("tree", 2, b"b"))
+    assert broker.says(2, Announce("tree", 2, b"a")) == []
+    assert sends(broker.says(2, Announce("tree", 2, b"c"))) == [((1,), Announce("tree", 2, b"c"))]
 
 
 def test_a_new_life_knows_what_the_last_one_wrote_down() -> None:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from palio import Event, Filter, PalioError, WireError
+from palio import Event, Filter, PalioError, ParseError, WireError
 from palio.routing import codec, messages
 from tests import strategies
 
@@ -25,6 +26,7 @@ MESSAGES: list[Any] = [
     messages.Settle(ID),
     messages.Settled(ID),
     messages.Announce("tree", 4, b"\x00"),
+    messages.Candidate(1, 2, 3),
     messages.Offer(1, 2, 3, 4),
     messages.Request(1, 2),
     messages.Publish(ID, b"body", b"header", 1, 2, 3, 4, b"stamps"),
@@ -35,7 +37,6 @@ REQUESTS: list[Any] = [
     messages.AdvertiseClient("feed", WANTED),
     messages.UnadvertiseClient("feed"),
     messages.PublishClient(b"body"),
-    messages.AnnounceClient("tree", 1, b""),
 ]
 ANSWERS: list[Any] = [
     messages.Confirmed("desk"),
@@ -122,3 +123,14 @@ def test_extensions_that_no_event_has_are_refused() -> None:
         codec.decode_event(body.replace(b"\x81\xa1x\x01", b"\x81\xa1x\xd4\x01\x00"))
     with pytest.raises(WireError):  # it is no event that is wrong here
         codec.decode(b"\x93\x02\xc4\x10" + KEY + b"\xd4\x63\x00")
+
+
+def test_an_unreadable_filter_is_an_error_of_the_filter() -> None:
+    class Carrier(msgspec.Struct, array_like=True):
+        wanted: Filter
+
+    read = codec.reader(Carrier)
+    assert read(msgspec.msgpack.encode(["x > 3"])).wanted == Filter("x > 3")
+    for text in ("x >", f"{'x' * 3_000} >"):
+        with pytest.raises(ParseError):
+            read(msgspec.msgpack.encode([text]))

@@ -47,7 +47,9 @@ def test_all_legal_combinations_are_listed_once() -> None:
     listed = [str(each) for each in legal_combinations()]
     assert len(listed) == len(set(listed))
     # Those of the table, without prefix by a local tree where there are advertisements, and reuse `never` everywhere.
-    assert len(listed) == sum(len(row) for row in LEGAL.values()) * 2 - 2 + 2 * len(PROPAGATIONS)
+    # And a hierarchy for every propagation but flooding.
+    hierarchies = len(PROPAGATIONS) - 1
+    assert len(listed) == sum(len(row) for row in LEGAL.values()) * 2 - 2 + 2 * len(PROPAGATIONS) + hierarchies
     assert {each.forwarding for each in legal_combinations()} == set(FORWARDINGS)
 
 

@@ -22,7 +22,7 @@ LIMITS = st.sampled_from([1, 2, 4, 64])
 def _texts(condition: str, limit: int = 64) -> list[str]:
     """The conjunctions of a condition, as conditions."""
     return [
-        " AND ".join(str(Filter(leaf, leaf)) for leaf in each) or "TRUE"
+        " AND ".join(str(Filter.of_tree(leaf, leaf)) for leaf in each) or "TRUE"
         for each in to_conjunctions(Filter.parse(condition), limit)
     ]
 

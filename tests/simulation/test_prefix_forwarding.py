@@ -35,6 +35,17 @@ def test_an_event_goes_where_the_optimisers_tree_says_it_is_wanted() -> None:
     assert _published(net) == 2
 
 
+def test_of_twenty_brokers_with_clients_only_the_first_and_the_one_that_delivers_read_an_event() -> None:
+    net = Network.line(20, **OPTIMISED)
+    for at in range(20):
+        net.subscribe(at, f"x = {at}")
+    net.run()
+    net.publish(0, {"x": 19})
+    net.run()
+    assert [each.at for each in net.deliveries] == [19]
+    assert [broker for broker, reads in net.content_reads.items() if reads] == [0, 19]
+
+
 def test_mergers_send_no_event_where_nobody_wants_it() -> None:
     net = Network.line(4, propagation="merging", forwarding="prefix", options={"threshold": 0})
     for number in (1, 3, 6):

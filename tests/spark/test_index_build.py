@@ -7,10 +7,14 @@ from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from palio.errors import InvalidSubscription
 from palio.spark import Wants, index_build, match
+from palio.spark.subscriptions import _Collector, collect_batches
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -93,6 +97,40 @@ def test_workers_build_what_the_driver_builds(spark: SparkSession, events: DataF
     assert dict(workers.subscribers) == driver.subscribers
     assert len(workers.subscribers) == len(driver.subscribers)
     assert found(events, workers) == found(events, driver)
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_files_in_pieces_are_those_of_a_shared_folder(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch, seed: int
+) -> None:
+    rows = [tuple(row.values()) for row in drawn(seed, 260)]
+    frame = spark.createDataFrame(rows, SCHEMA).repartitionByRange(4, "where")
+    shared = Wants.read(spark, frame)
+    monkeypatch.setattr(index_build, "is_local", lambda _: False)
+    monkeypatch.setattr(index_build, "_PIECE_BYTES", 1000)
+    pieces = Wants.read(spark, frame)
+    assert shown(pieces) == shown(shared)
+    assert pieces.refused == shared.refused
+    assert dict(pieces.subscribers) == dict(shared.subscribers)
+
+
+IDS = st.sampled_from(["a", "b", "c", "d", "e", "é", ""]) | st.none()
+ROW = st.tuples(
+    IDS, st.sampled_from(["a = 1", "a >"]) | st.none(), st.none() | st.just("sql"), st.none() | st.just("me")
+)
+
+
+@given(st.lists(st.lists(ROW, max_size=4), max_size=4))
+def test_batches_of_texts_are_taken_as_row_by_row(batches: list[list[tuple[str | None, ...]]]) -> None:
+    schema = pa.schema([(name, pa.string()) for name in ("id", "where", "language", "subscriber")])
+    columns = [[list(each) for each in zip(*rows, strict=True)] or [[]] * 4 for rows in batches]
+    made = [pa.RecordBatch.from_arrays([pa.array(each, pa.string()) for each in own], schema=schema) for own in columns]
+    rows = _Collector()
+    for row in (row for batch in made for row in batch.to_pylist()):
+        rows.take_any(row)
+    expected, wants = rows.gather(), collect_batches(made, "UTC", "sql", None)
+    assert shown(wants) == shown(expected)
+    assert (wants.refused, wants.subscribers) == (expected.refused, expected.subscribers)
 
 
 def test_rows_without_anything_special_are_indexed_by_their_texts(spark: SparkSession, events: DataFrame) -> None:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from palio import Matcher
+from palio.matching.columnar.kernel_readiness import archive_name
 from palio.spark import Wants, match
 from palio.spark.shared_index import SharedIndex, remove_orphaned_folders
 
@@ -26,6 +27,7 @@ class Cluster:
     name: str
     breaks: bool = False
     carried: list[str] = field(default_factory=list)
+    kernels: list[str] = field(default_factory=list)
 
     @property
     def session(self) -> Any:
@@ -36,7 +38,7 @@ class Cluster:
     def _add(self, path: str) -> None:
         if self.breaks:
             raise ConnectionError("the network")
-        self.carried.append(Path(path).name)
+        (self.kernels if path.endswith(".zip") else self.carried).append(Path(path).name)
 
 
 @pytest.fixture
@@ -52,6 +54,34 @@ def test_each_application_is_brought_the_index_once(matcher: Matcher) -> None:
     assert len(set(published)) == 1
     name = Path(published[0].path).name
     assert (first.carried, second.carried) == ([name], [name])
+
+
+def test_each_application_is_brought_the_compiled_kernels_once(matcher: Matcher) -> None:
+    here, there = Cluster("with kernels"), Cluster("with kernels too")
+    for each in (here, here, there):
+        SharedIndex.publish(each.session, matcher)
+    assert (here.kernels, there.kernels) == ([archive_name()], [archive_name()])
+
+
+def test_a_matcher_is_saved_again_only_after_a_change(matcher: Matcher, monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster, save = Cluster("saving"), Matcher.save
+    saved: list[Path] = []
+
+    def counted(self: Matcher, path: Path) -> None:
+        saved.append(path)
+        save(self, path)
+
+    monkeypatch.setattr(Matcher, "save", counted)
+    first = SharedIndex.publish(cluster.session, matcher)
+    assert SharedIndex.publish(cluster.session, matcher) == first
+    assert len(saved) == 1
+    matcher.add("another", "price > 3")
+    second = SharedIndex.publish(cluster.session, matcher)
+    assert "another" in second.open()
+    assert "another" not in first.open()
+    Path(second.path).unlink()  # as after its last use
+    assert Path(SharedIndex.publish(cluster.session, matcher).path).exists()
+    assert len(saved) == 3
 
 
 def test_what_did_not_get_through_is_brought_again(matcher: Matcher) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 import sys
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -101,6 +102,39 @@ def test_changed_subscriptions_are_read_again(spark: SparkSession, quotes: str, 
 def test_a_wrong_call_is_explained(spark: SparkSession, quotes: str, call: str, reason: str) -> None:
     with pytest.raises(PySparkException, match=reason):
         spark.sql(f"SELECT {call} FROM (SELECT /*+ COALESCE(1) */ * FROM {quotes})").collect()
+
+
+@pytest.mark.parametrize("path", ["/nowhere/wants.jsonl", "empty"])
+def test_the_last_line_of_an_error_names_its_cause(spark: SparkSession, quotes: str, tmp_path: Path, path: str) -> None:
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(PySparkException) as raised:
+        spark.sql(f"SELECT palio_matches('{tmp_path / path}', struct(*)) FROM {quotes}").collect()
+    told = [line for line in str(raised.value).splitlines() if line.strip()]
+    assert str(tmp_path / path) in told[-1]
+
+
+def test_the_driver_hears_what_workers_warn_of(spark: SparkSession, quotes: str, tmp_path: Path) -> None:
+    wanted = [{"id": "far", "where": "exchange = 'X'"}, {"id": "bad", "where": "price >"}, *WANTS]
+    wants = write_lines(tmp_path / "wants.jsonl", [*wanted, {"id": "odd", "where": "traded > 5"}])
+
+    def run() -> list[str]:
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            spark.sql(f"SELECT palio_matches('{wants}', struct(*)) FROM {quotes}").collect()
+        return [str(each.message) for each in caught if each.category is UserWarning]
+
+    told = run()
+    assert sum("the events have no column for exchange (far): NULL to every condition" in each for each in told) == 1
+    assert sum(f"{wants}: subscription bad is left out: " in each for each in told) == 1
+    assert (
+        sum("traded > 5 (traded is TIMESTAMP; a timestamp and an integer do not compare)" in each for each in told) == 1
+    )
+    assert run() == []  # once for a session
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", UserWarning)
+        register(spark)
+        spark.sql(f"SELECT palio_matches('{wants}', struct(*)) FROM {quotes}").collect()
+    register(spark)
 
 
 def test_sql_without_any_registration_runs_the_command(spark: SparkSession, quotes: str, tmp_path: Path) -> None:

@@ -1,7 +1,7 @@
 """`palio check`: faults of subscriptions, before they meet an event.
 
-There are five kinds: errors, conditions that never match, those that always do, those that another one of the same
-subscriber makes redundant, and those that are slow. Only errors fail the check.
+There are six kinds: errors, conditions that never match, those that always do, those that another one of the same
+subscriber makes redundant, those with a date that lacks its quotes, and those that are slow. Only errors fail it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,9 @@ if TYPE_CHECKING:
 
     from palio.covering.covering_search import Redundancies
     from palio.files import SubscriptionLine
+    from palio.filters.explanation import AccessPath
     from palio.filters.filter import Filter
+    from palio.matching.access_paths import AccessPaths
 
 _EXIT_ERRORS: Final = 1
 _MAX_SHOWN_PER_KIND: Final = 10
@@ -35,6 +37,7 @@ _KINDS: Final = {
     "never": "no event can match them",
     "always": "every event matches them",
     "redundant": "equal to, or covered by, another one of the same subscriber",
+    "doubtful": "may not mean what they seem to mean",
     "slow": "each costs every event a look of its own",
 }
 
@@ -70,6 +73,7 @@ class _Entry:
     id: str | None = None
     subscriber: str | None = None
     filter: Filter | None = None
+    paths: AccessPaths | None = None
     findings: list[_Finding] = field(default_factory=list)
 
 
@@ -90,6 +94,7 @@ class _Report:
 @click.argument("subscriptions", metavar="SUBSCRIPTIONS")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object for each subscription, on a line each.")
 @click.option("--normal-form", is_flag=True, help="Also show each condition in its normal form.")
+@click.option("--index", is_flag=True, help="Also show which part of the index decides each condition.")
 @click.option("--all", "show_all", is_flag=True, help=f"Show all findings, not {_MAX_SHOWN_PER_KIND} of each kind.")
 @click.option("--format", help="The format of SUBSCRIPTIONS, if its name does not say: jsonl, csv.gz, …")
 @language_option()
@@ -100,6 +105,7 @@ def check(
     subscriptions: str,
     as_json: bool,
     normal_form: bool,
+    index: bool,
     show_all: bool,
     format: str | None,
     language: str,
@@ -122,7 +128,7 @@ def check(
     Subscriptions without a subscriber are taken as those of one subscriber. Exit code 0: no errors, whatever
     else was found; 1: errors; 2: the file cannot be read.
     """
-    report = _examine(subscriptions, format, language, timezone)
+    report = _examine(subscriptions, format, language, timezone, index)
     if as_json:
         for entry in report.entries:
             terminal.print_json(_as_dict(entry, normal_form))
@@ -134,7 +140,7 @@ def check(
     ctx.exit(_EXIT_ERRORS if report.count()["error"] else 0)
 
 
-def _examine(path: str, format: str | None, language: str, timezone: str) -> _Report:
+def _examine(path: str, format: str | None, language: str, timezone: str, index: bool) -> _Report:
     from palio.files.subscriptions import read_subscriptions
 
     report = _Report()
@@ -149,7 +155,7 @@ def _examine(path: str, format: str | None, language: str, timezone: str) -> _Re
     try:
         with closing(lines):
             _parse_all(lines, language, timezone, report)
-        _find_slow(report)
+        _find_slow(report, index)
         _compare_all(report)
     except KeyboardInterrupt:
         report.interrupted = True
@@ -173,7 +179,7 @@ def _parse_all(lines: Iterable[SubscriptionLine], language: str, timezone: str, 
 
 
 def _parse(line: SubscriptionLine, language: str, timezone: str, entry: _Entry) -> None:
-    from palio.cli.condition_diagnostics import why_unsatisfiable
+    from palio.cli.condition_diagnostics import doubtful_dates, why_unsatisfiable
     from palio.filters.filter import Filter
 
     try:
@@ -182,6 +188,8 @@ def _parse(line: SubscriptionLine, language: str, timezone: str, entry: _Entry) 
         entry.findings.append(_Finding("error", error))
         return
     entry.filter = found
+    doubtful = doubtful_dates(line.where, line.language or language)
+    entry.findings += [_Finding("doubtful", reason) for reason in doubtful]
     if found == Filter.nothing:
         reason = why_unsatisfiable(found, line.where, line.language or language)
         entry.findings.append(_Finding("never", terminal.shorten(str(line.where), _MAX_CONDITION_WIDTH), hint=reason))
@@ -189,15 +197,17 @@ def _parse(line: SubscriptionLine, language: str, timezone: str, entry: _Entry) 
         entry.findings.append(_Finding("always", terminal.shorten(str(line.where), _MAX_CONDITION_WIDTH)))
 
 
-def _find_slow(report: _Report) -> None:
-    """Find what is slow beside all the others, with which it may share expressions."""
+def _find_slow(report: _Report, index: bool) -> None:
+    """Find what is slow beside all the others, with which it may share expressions; and by what each is looked up."""
     from palio.cli.condition_diagnostics import why_slow
+    from palio.matching.access_paths import AccessPaths
     from palio.matching.columnar.computed_attributes import ExpressionUses
 
     filters = [(entry, entry.filter) for entry in report.entries if entry.filter is not None]
     uses = ExpressionUses(found.tree for _, found in filters)
     for entry, found in filters:
-        entry.findings += [_Finding("slow", reason) for reason in why_slow(found, uses)]
+        entry.findings += [_Finding("slow", each.reason, hint=each.remedy) for each in why_slow(found, uses)]
+        entry.paths = AccessPaths(found.tree, uses.indexed(found.tree)) if index else None
 
 
 def _compare_all(report: _Report) -> None:
@@ -222,7 +232,24 @@ def _as_dict(entry: _Entry, normal_form: bool) -> dict[str, Any]:
     answer["findings"] = [finding.as_dict() for finding in entry.findings]
     if normal_form:
         answer["normal_form"] = None if entry.filter is None else str(entry.filter)
+    if entry.paths is not None:
+        answer["index"] = [
+            {"condition": condition, **path.as_dict(), "meaning": str(path)} for condition, path in _access_paths(entry)
+        ]
     return answer
+
+
+def _access_paths(entry: _Entry) -> list[tuple[str, AccessPath]]:
+    """The conditions of a subscription as they were written, and how the index decides each."""
+    from palio.filters.explanation import as_written
+    from palio.filters.sql_writer import to_sql
+    from palio.filters.tree import leaves
+
+    if entry.filter is None or entry.paths is None:
+        return []
+    zone = entry.filter.timezone
+    found = leaves(as_written(entry.filter.written))
+    return [(terminal.strip_parentheses(to_sql(each, zone)), entry.paths.of(each)) for each in found]
 
 
 def _print(name: str, report: _Report, normal_form: bool, most: int | None) -> None:
@@ -235,6 +262,9 @@ def _print(name: str, report: _Report, normal_form: bool, most: int | None) -> N
         if normal_form and entry.filter is not None:
             subject = (f"{entry.id}: ", "name")
             console.print(Text.assemble((f"{place}: ", "quiet"), subject, str(entry.filter)), soft_wrap=True)
+        for condition, path in _access_paths(entry):
+            subject = (f"{entry.id}: ", "name")
+            console.print(Text.assemble((f"{place}: ", "quiet"), subject, f"{condition}: {path}"), soft_wrap=True)
         for finding in entry.findings:
             shown[finding.kind] += 1
             if most is None or shown[finding.kind] <= most:
@@ -243,7 +273,7 @@ def _print(name: str, report: _Report, normal_form: bool, most: int | None) -> N
     if left_out:
         listed = ", ".join(f"{left_out[kind]:,} × {_LABELS[kind]}" for kind in _KINDS if kind in left_out)
         console.print(Text(f"… and {listed}; --all shows them", style="quiet"), soft_wrap=True)
-    if normal_form or shown:
+    if normal_form or shown or any(entry.paths for entry in report.entries):
         console.print()
     _print_summary(console, name, report)
 

@@ -3,32 +3,47 @@
 The index files a subscription under a condition that every match satisfies: a value, a range, a pattern with a fixed
 text, a value of an expression. Some conditions offer nothing to file under (an absent attribute), and some exclude so
 little that nearly every event is a candidate. An expression is computed once for an event, however many subscriptions
-compare it with constants, so that it costs next to nothing where many share it, and an evaluation where few do. This is
-read off the filters, without building an index; a test compares it with the index.
+compare it with constants, so that it costs next to nothing where many share it, and an evaluation where few do
+(`relative_costs` says how much that is). This is read off the filters, without building an index; a test compares it
+with the index.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from itertools import combinations
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from palio.cli.terminal import shorten, strip_parentheses
 from palio.filters.explanation import as_written
 from palio.filters.expressions.ast import Call, Expression, Literal, walk
 from palio.filters.filter import Filter
-from palio.filters.kinds import Kind
 from palio.filters.normal_form import normal
+from palio.filters.position_automaton import MAX_POSITIONS
+from palio.filters.regex_outline import outline
 from palio.filters.sql_writer import to_sql
 from palio.filters.tree import NOTHING, And, Leaf, Node, Or, Residual, domain_of, leaves
-from palio.filters.value_predicates import Computed, Like, Rlike, Test
+from palio.filters.value_predicates import Like, Rlike, Test
 from palio.filters.value_sets import PRESENT
-from palio.matching.columnar.array_members import membership_in
-from palio.matching.columnar.computed_attributes import MIN_SHARING_CONDITIONS, ExpressionUses, lift_tree
+from palio.matching.access_paths import AccessPaths, is_always_candidate
+from palio.matching.columnar.computed_attributes import (
+    MIN_SHARING_CONDITIONS,
+    ExpressionUses,
+    computed_attribute,
+    expression_text,
+)
+from palio.matching.relative_costs import (
+    ASKED_ALWAYS_COST,
+    RESIDUAL_COST,
+    UNFILED_PATTERN_COST,
+    relative_cost,
+)
 
 _MAX_CONDITION_WIDTH: Final = 60
 _MAX_QUOTED_CONDITIONS: Final = 3
 _MAX_COMPARED_LEAVES: Final = 100  # of one AND; every pair is compared
+_WITHOUT_TEXT: Final = "has no fixed text to look for: tried on each {values}", "write a text that every match has"
 _COMPARISONS: Final = frozenset(["=", "<>", "<", "<=", ">", ">=", "like", "ilike", "rlike"])
 
 
@@ -39,6 +54,27 @@ def why_unsatisfiable(wanted: Filter, where: Any, language: str) -> str | None:
         if reason is not None:
             return reason
     return _contradiction(as_written(wanted.written))
+
+
+def doubtful_dates(where: Any, language: str) -> list[str]:
+    """Dates without quotes, which are differences of numbers, and what to write instead."""
+    if language != "sql":
+        return []
+    from palio.languages.sql.parser import parse_condition
+
+    text = str(where)
+    found = []
+    for node in walk(parse_condition(text)):
+        match node:
+            case Call("-", (Call("-", (Literal(int() as year), Literal(int() as month))), Literal(int() as day))):
+                written = _source_text(node, text)
+                if _BARE_DATE.fullmatch(written) and 1 <= month <= 12 and 1 <= day <= 31:
+                    means = f"{written} is {year} minus {month} minus {day}, which is {year - month - day}"
+                    found.append(f"{means}; did you mean DATE'{year:04}-{month:02}-{day:02}'?")
+    return found[::-1]
+
+
+_BARE_DATE: Final = re.compile(r"[0-9]{4}-[0-9]{1,2}-[0-9]{1,2}")
 
 
 def _null_comparisons(text: str) -> Iterator[str]:
@@ -94,8 +130,15 @@ def _written(leaf: Leaf) -> str:
     return shorten(strip_parentheses(to_sql(leaf)), _MAX_CONDITION_WIDTH)
 
 
-def why_slow(filter: Filter, uses: ExpressionUses | None = None) -> list[str]:
-    """The reasons why a filter costs more than ten look-ups in the index, the worst first.
+class SlowCondition(NamedTuple):
+    """Why a condition is slow, and by how much; and how to write it so that it is not."""
+
+    reason: str
+    remedy: str
+
+
+def why_slow(filter: Filter, uses: ExpressionUses | None = None) -> list[SlowCondition]:
+    """The reasons why a filter costs an event more than ten equalities do, the worst first.
 
     `uses` has the expressions of all subscriptions beside which it is asked; by default it is alone.
     """
@@ -104,35 +147,27 @@ def why_slow(filter: Filter, uses: ExpressionUses | None = None) -> list[str]:
         return []
     if is_always_candidate(tree):
         return [_unindexed_reason(tree), *_pattern_reasons(tree)]
-    reasons = _expression_reasons((uses or ExpressionUses([tree])).unshared(tree))
+    if uses is None:
+        uses = ExpressionUses([tree])
+    reasons = [*_expression_reasons(uses.unshared(tree)), *_residual_reasons(filter, uses)]
     if not reasons and _only_excludes(tree):
         names = " and ".join(sorted(filter.attributes))
-        reasons.append(f"it only says what is not wanted: nearly every event with {names} is a candidate")
+        reason = f"it only says what is not wanted: nearly every event with {names} is a candidate"
+        reasons.append(SlowCondition(_with_cost(reason, ASKED_ALWAYS_COST), "add a condition that says what is wanted"))
     return reasons + _pattern_reasons(tree)
 
 
-def is_always_candidate(node: Node) -> bool:
-    """Whether no condition is one that every match satisfies, so that every event is a candidate."""
-    return _is_always_candidate(lift_tree(node))
+def _with_cost(reason: str, times: int) -> str:
+    return f"{reason} (about {times:,} × an equality)"
 
 
-def _is_always_candidate(node: Node) -> bool:
-    match node:
-        case Leaf(_, values):
-            return not values.parts[Kind.MISSING].is_empty and not any(test.wanted for test in values.tests)
-        case And(children):
-            return all(_is_always_candidate(child) for child in children)
-        case Or(children):
-            return any(_is_always_candidate(child) for child in children)
-        case Residual():
-            return membership_in(node) is None
-
-
-def _unindexed_reason(node: Node) -> str:
+def _unindexed_reason(node: Node) -> SlowCondition:
     lacking = list(_unindexed(node))
     why = "has no value to look up" if isinstance(lacking[0], Residual) else "holds where the attribute is missing"
     alone = ", and one such alternative is enough" if isinstance(node, Or) else ""
-    return f"every event is asked: {_quoted(lacking[:1])} {why}{alone}"
+    reason = f"every event is asked: {_quoted(lacking[:1])} {why}{alone}"
+    remedy = "add a condition that an event without the attribute does not meet, such as an equality with AND"
+    return SlowCondition(_with_cost(reason, ASKED_ALWAYS_COST), remedy)
 
 
 def _unindexed(node: Node) -> Iterator[Leaf | Residual]:
@@ -149,13 +184,32 @@ def _unindexed(node: Node) -> Iterator[Leaf | Residual]:
             yield node
 
 
-def _expression_reasons(expressions: list[str]) -> list[str]:
-    if not expressions:
+_SHARE: Final = "compare one expression with constants, and any number of conditions share it; or publish its value"
+
+
+def _expression_reasons(names: list[str]) -> list[SlowCondition]:
+    if not names:
         return []
-    shown = [shorten(strip_parentheses(each), _MAX_CONDITION_WIDTH) for each in expressions]
-    few = f"fewer than {MIN_SHARING_CONDITIONS} subscriptions share that"
-    remedy = "compared with constants, one expression serves any number of them"
-    return [f"{_listed(shown)} computed for each event, and {few}; {remedy}"]
+    shown = [shorten(strip_parentheses(expression_text(each)), _MAX_CONDITION_WIDTH) for each in names]
+    times = sum(relative_cost(computed_attribute(each).expression) for each in names)
+    reason = (
+        f"{_listed(shown)} computed for each event, and fewer than {MIN_SHARING_CONDITIONS} subscriptions share that"
+    )
+    return [SlowCondition(_with_cost(reason, times), _SHARE)]
+
+
+def _residual_reasons(filter: Filter, uses: ExpressionUses) -> list[SlowCondition]:
+    paths = AccessPaths(filter.tree, uses.indexed(filter.tree))
+    found = [each for each in leaves(as_written(filter.written)) if paths.of(each).kind == "residual"]
+    cost = f"(about {RESIDUAL_COST:,} × an equality there)"
+    if found:
+        return [SlowCondition(f"{_quoted(found)} is evaluated on each event that meets the rest {cost}", _SHARE)]
+    if uses.is_checked(filter.tree):
+        reason = "integers, decimals and doubles have different bounds here, and each candidate is checked"
+        return [
+            SlowCondition(f"{reason} {cost}", "write constants of the kind that the values have: 0.03D for doubles")
+        ]
+    return []
 
 
 def _listed(texts: list[str]) -> str:
@@ -181,46 +235,38 @@ def _is_negation(condition: Leaf | Residual) -> bool:
     return bool(condition.values.tests) or any(part.cuts for part in parts)
 
 
-def _pattern_reasons(tree: Node) -> list[str]:
-    reasons: dict[str, None] = {}
+def _pattern_reasons(tree: Node) -> list[SlowCondition]:
+    reasons: dict[SlowCondition, None] = {}
     for condition in leaves(tree):
         if not isinstance(condition, Leaf):
             continue
         for test in condition.values.tests:
-            written = _quoted([Leaf(condition.attribute, domain_of(test).where([test]))])
-            each = f"each distinct value of {condition.attribute}"
-            if not isinstance(test.pattern, Computed) and not _has_fixed_text(test):
-                reasons[f"{written} has no fixed text to look for: tried on {each}"] = None
+            found = _why_slow_pattern(test)
+            if found is not None:
+                why, remedy = found
+                written = _quoted([Leaf(condition.attribute, domain_of(test).where([test]))])
+                reason = f"{written} {why.format(values=f'distinct value of {condition.attribute}')}"
+                reasons[SlowCondition(_with_cost(reason, UNFILED_PATTERN_COST), remedy)] = None
     return list(reasons)
 
 
-def _has_fixed_text(test: Test) -> bool:
+def _why_slow_pattern(test: Test) -> tuple[str, str] | None:
+    """Why a pattern is tried on many values, `{values}` for their name, and a remedy; None where most are ruled out."""
     if isinstance(test.pattern, Like):
-        return bool(test.pattern.pattern.literals)
-    if isinstance(test.pattern, Rlike):
-        return _regex_has_fixed_text(test.pattern.regex.text)
-    return False
-
-
-def _regex_has_fixed_text(text: str) -> bool:
-    """Whether some position of the expression has one character in all matching texts."""
-    from palio.filters.regex_parser import Alternation, CapturingGroup, Characters, Repeat, Sequence, parse
-
-    def fixed(node: object) -> bool:
-        match node:
-            case Characters(ranges):
-                return sum(high - low + 1 for low, high in ranges) <= 2  # a letter, in one case or both
-            case Sequence(parts):
-                return any(fixed(part) for part in parts)
-            case Alternation(options):
-                return bool(options) and all(fixed(option) for option in options)
-            case Repeat(body, least, _):
-                return least > 0 and fixed(body)
-            case CapturingGroup(body):
-                return fixed(body)
-        return False
-
-    return fixed(parse(text))
+        return None if test.pattern.pattern.literals else _WITHOUT_TEXT
+    if not isinstance(test.pattern, Rlike):
+        return None
+    clauses, automaton = outline(test.pattern.regex.text)
+    if not clauses:
+        return _WITHOUT_TEXT
+    if automaton is None:
+        return (
+            f"has more than {MAX_POSITIONS} characters with its repetitions written out, or a \\B: tried one by one on "
+            "each {values} with its fixed text"
+        ), "write fewer repetitions"
+    if all(len(text) == 1 and not at_start for clause in clauses for text, at_start in clause):
+        return "has no fixed text longer than a character: tried on nearly each {values}", "write a longer text"
+    return None
 
 
 def _quoted(conditions: Iterable[Node]) -> str:

@@ -16,6 +16,7 @@ from typing import Final, Literal
 import click
 
 from palio.cli import terminal
+from palio.cli.warm import compile_with_progress
 
 _EXIT_BROKEN: Final = 1
 _PYTHON_TIMEOUT_SECONDS: Final = 60.0  # importing palio takes a tenth of one
@@ -34,19 +35,23 @@ class Finding:
 
 
 @click.command()
+@click.option("--warm", is_flag=True, help="Compile the kernels of matching first, instead of in the background.")
 @click.option("--start", is_flag=True, help="Also start Spark and run a job, which takes some seconds.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object for each finding, on a line each.")
 @click.pass_context
-def doctor(ctx: click.Context, start: bool, as_json: bool) -> None:
+def doctor(ctx: click.Context, warm: bool, start: bool, as_json: bool) -> None:
     """Check the installation of Palio and Spark, with a remedy for each fault.
 
     \b
     Examples:
       palio doctor
+      palio doctor --warm
       palio doctor --start
 
     Exit code 0: all that is installed works; 1: something does not.
     """
+    if warm:
+        compile_with_progress()
     findings: list[Finding] = []
     for check in [*_CHECKS, *([_spark_job] if start else [])]:
         for finding in check():
@@ -81,7 +86,8 @@ def _python() -> Iterator[Finding]:
 
 
 def _engine() -> Iterator[Finding]:
-    """The kernels compile and give the right answer."""
+    """Matching gives the right answer, by kernels or by their interpreter."""
+    from palio.matching.columnar.kernel_readiness import kernel_readiness
     from palio.matching.matcher import Matcher
 
     started = time.perf_counter()
@@ -95,6 +101,10 @@ def _engine() -> Iterator[Finding]:
     state: State = "fine" if answer == {"a", "b"} else "broken"
     taken = terminal.duration(time.perf_counter() - started)
     yield Finding("matching", state, f"Numba {_version_of('numba')}; the first match took {taken}", _cache_remedy())
+    if not kernel_readiness.are_ready():
+        yield Finding(
+            "kernels", "absent", "are compiled in the background; until then matching is slow", "palio doctor --warm"
+        )
 
 
 def _cache_remedy() -> str:

@@ -45,12 +45,15 @@ def explain(ctx: click.Context, condition: str, event_text: str, language: str, 
       palio explain @desk.sql @event.json
       curl -s https://example.org/event | palio explain "quote.price > 100" -
 
-    Each condition is shown in its place, with NOT drawn into it. Exit code 0: it matches; 1: it does not; 2:
+    Each condition is shown in its place, with NOT drawn into it, and how an index decides it if not by the
+    values of its attribute. Exit code 0: it matches; 1: it does not; 2:
     the condition or the event cannot be read.
     """
     from palio.cli.condition_diagnostics import why_unsatisfiable
     from palio.events import Event
+    from palio.filters.explanation import explain as explain_tree
     from palio.filters.filter import Filter
+    from palio.matching.access_paths import AccessPaths
 
     text = _read_argument(condition).strip()
     wanted = Filter.parse(text, language=language, timezone=timezone)
@@ -58,7 +61,7 @@ def explain(ctx: click.Context, condition: str, event_text: str, language: str, 
         event = Event.from_json(_read_argument(event_text, or_stdin=True))
     except EventError as error:
         raise InputError("EVENT", str(error)) from None
-    answer = wanted.explain(event)
+    answer = explain_tree(wanted.written, event.attributes, wanted.timezone, AccessPaths.alone(wanted.tree).of)
     verdict = _verdict(answer)
     if wanted == Filter.nothing:
         reason = why_unsatisfiable(wanted, text, language)
@@ -126,6 +129,12 @@ def _seen(leaf: Explanation) -> str:
     return ", ".join(f"{name} is {terminal.shorten(value, _MAX_VALUE_WIDTH)}" for name, value in leaf.seen().items())
 
 
+def _index_used(leaf: Explanation) -> str:
+    """By which part of an index a condition is decided, where it is not the values of its attribute."""
+    path = leaf.access_path
+    return "" if path is None or path.kind == "attribute" else str(path)
+
+
 def _leaves(answer: Explanation) -> Iterator[Explanation]:
     if not answer.parts:
         yield answer
@@ -186,7 +195,7 @@ def _label(answer: Explanation, depth: int, width: int) -> Text:
     mark = ("✓ ", "good") if answer.matched else ("✗ ", "bad")
     if answer.operator is not None:
         return Text.assemble(mark, ("all of" if answer.operator == "AND" else "some of", "quiet"))
-    seen = _seen(answer)
+    seen = "; ".join(filter(None, (_seen(answer), _index_used(answer))))
     condition = terminal.strip_parentheses(answer.condition)
     padded = condition.ljust(width - 4 * depth) if seen else condition
     return Text.assemble(mark, padded, (f"   {seen}" if seen else "", "quiet"))

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import asdict
+from typing import TYPE_CHECKING
 
 import click
 
 from palio.cli import terminal
+
+if TYPE_CHECKING:
+    from palio.matching.precompilation import Precompilation
 
 
 @click.command()
@@ -20,19 +24,11 @@ def warm(ctx: click.Context, as_json: bool) -> None:
       palio warm
       RUN pip install 'palio[spark]' && palio warm        (in a Dockerfile)
 
-    The first match of a process then takes a second instead of ten. Compiled kernels are kept beside the package, or
-    in the folder that NUMBA_CACHE_DIR names, and serve the processor they were compiled for. The exit code is 1 if
-    they can be kept nowhere.
+    Without it, the first process of a machine matches by an interpreter, while another one compiles. Compiled kernels
+    are kept beside the package, or in the folder that NUMBA_CACHE_DIR names, and serve the processor they were compiled
+    for. The exit code is 1 if they can be kept nowhere.
     """
-    from palio.matching.precompilation import compile_kernels
-
-    with terminal.progress(terminal.messages(), "Compiling", 1) as progress:
-        bar = progress.add_task("", total=None, done="")
-
-        def show(ready: int, total: int) -> None:
-            progress.update(bar, completed=ready, total=total, done=f"{ready} of {total} kernels")
-
-        done = compile_kernels(show)
+    done = compile_with_progress()
     if as_json:
         terminal.print_json({**asdict(done), "seconds": round(done.seconds, 3)})
     else:
@@ -49,3 +45,16 @@ def warm(ctx: click.Context, as_json: bool) -> None:
             )
     if done.folder is None:
         ctx.exit(1)
+
+
+def compile_with_progress() -> Precompilation:
+    """Compile all kernels that are not on disk, with a progress bar on a terminal."""
+    from palio.matching.precompilation import compile_kernels
+
+    with terminal.progress(terminal.messages(), "Compiling", 1) as progress:
+        bar = progress.add_task("", total=None, done="")
+
+        def show(ready: int, total: int) -> None:
+            progress.update(bar, completed=ready, total=total, done=f"{ready} of {total} kernels")
+
+        return compile_kernels(show)

@@ -2,12 +2,14 @@
 
 A filter that covers another matches every event that the other does. Two events from opposite corners of a conjunction,
 given to a matcher that holds all filters, therefore find every filter that could cover it, and where conditions are
-intervals hardly any that does not. No pairs of filters are compared.
+intervals hardly any that does not. No pairs of filters are compared. Of a condition on an expression, `a + b = 5` say,
+a few values are tried: the expression's own, 0 and 1. One event that matches is as good as two.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from itertools import islice, product
 from typing import Any, Final, TypeAlias
 
 from palio.events.values import Scalar
@@ -24,9 +26,10 @@ from palio.filters.kinds import (
     timestamp_at,
 )
 from palio.filters.normal_form import expand
+from palio.filters.rewriting import canonical_range
 from palio.filters.tree import And, Leaf, Or, Residual
-from palio.filters.value_predicates import Like
-from palio.filters.value_sets import Intervals, ValueSet, decimal_of
+from palio.filters.value_predicates import Computed, Like, Test
+from palio.filters.value_sets import PRESENT, Intervals, ValueSet, decimal_of
 
 CornerEvent: TypeAlias = dict[str, Scalar]
 
@@ -41,6 +44,7 @@ _KIND_PREFERENCE: Final = (
     Kind.BOOLEAN,
     Kind.BYTES,
 )
+_MAX_TRIED_EVENTS: Final = 64
 _FILLER: Final = "\x01"  # a character that hardly any pattern names
 _HIGHEST_CHARACTER: Final = chr(0x10FFFF)
 
@@ -51,13 +55,44 @@ def corner_events(filter: Filter) -> tuple[CornerEvent, CornerEvent] | None:
     Of a disjunction the first alternative is taken: a filter that covers all covers that one too.
     """
     values = _conjunction(filter)
-    if values is None:
-        return None
     # Checked with the filter itself: constructing a value for every kind and pattern is not exact.
-    corners = _corners(values)
+    corners = None if values is None else _corners(values)
     if corners is None or not all(filter.matches_attributes(_present(corner)) for corner in corners):
-        return None
+        found = matching_event(filter)
+        return None if found is None else (found, found)
     return corners
+
+
+def matching_event(filter: Filter) -> CornerEvent | None:
+    """An event that a filter with conditions on expressions matches; None where none is easily found."""
+    tree = filter.tree.children[0] if isinstance(filter.tree, Or) and filter.tree.children else filter.tree
+    children = tree.children if isinstance(tree, And) else (tree,)
+    residuals = [child for child in children if isinstance(child, Residual)]
+    leaves = {child.attribute: child.values for child in children if isinstance(child, Leaf)}
+    if len(residuals) + len(leaves) < len(children):
+        return None
+    tried: dict[str, list[Scalar]] = {}
+    for name, values in leaves.items():
+        ranges = [each for test in values.tests if (each := _range_of(test)) is not None]
+        own: Sequence[Scalar] | None = () if values == PRESENT or ranges else _ends(values)
+        if own is None:
+            return None
+        tried[name] = list(own) or [value for each in ranges for value in _ends(each) or ()]
+    constants = [value for each in residuals if each.restricted for value in _ends(each.restricted[1]) or ()]
+    for name in {name for each in residuals for name in each.scalar_attributes}:
+        tried[name] = tried.get(name) or [*constants, 0, 1]
+    names = sorted(tried)
+    choices = product(*(dict.fromkeys(tried[name]) for name in names))
+    events = (dict(zip(names, chosen, strict=True)) for chosen in islice(choices, _MAX_TRIED_EVENTS))
+    return next((each for each in events if None not in each.values() and filter.matches_attributes(each)), None)
+
+
+def _range_of(test: Test) -> ValueSet | None:
+    """The values of the innermost expression that a computed test restricts."""
+    if not test.wanted or not isinstance(test.pattern, Computed):
+        return None
+    found = canonical_range(test.pattern.expression, test.pattern.wants, test.pattern.timezone)
+    return None if found is None else found[1]
 
 
 def _corners(values: dict[str, ValueSet]) -> tuple[CornerEvent, CornerEvent] | None:

@@ -26,6 +26,7 @@ from palio.covering.corner_events import CornerEvent, corner_events
 from palio.events import Event
 from palio.filters.filter import Filter
 from palio.filters.tree import NOTHING, Node, Or, attributes_in, leaves
+from palio.matching.columnar.computed_attributes import has_computed_conditions
 from palio.matching.matcher import Matcher
 from palio.matching.subscription import Subscription
 
@@ -170,6 +171,7 @@ def maximal_coverers(covered_by: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]
 _TOTAL_PAIRS: Final = 16_000_000  # of conditions, compared for all filters together
 _MIN_PAIRS_PER_FILTER: Final = 512  # however many filters there are
 _MIN_INDEXED_FILTERS: Final = 500  # fewer filters are not worth a matcher
+_MIN_INDEXED_EXPRESSIONS: Final = 50  # but for those with conditions on expressions, which are compared pair by pair
 
 
 class Redundant(NamedTuple):
@@ -214,10 +216,12 @@ def find_redundant(
 
 def _find_covered(filters: Mapping[int, Filter], max_pairs: int, result: Redundancies) -> None:
     numbers = list(filters)
+    computed = sum(has_computed_conditions(each.tree) for each in filters.values())
+    is_indexed = len(numbers) >= _MIN_INDEXED_FILTERS or computed >= _MIN_INDEXED_EXPRESSIONS
     search = CoveringSearch(
         lambda place: filters[numbers[place]],
         len(numbers),
-        _matcher(filters) if len(numbers) >= _MIN_INDEXED_FILTERS else None,
+        _matcher(filters) if is_indexed else None,
         max_pairs,
     )
     for place, by in enumerate(search.covered_by(range(len(numbers)))):

@@ -22,9 +22,11 @@ from typing import Final, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from palio.covering.corner_events import matching_event
 from palio.filters.filter import Filter
 from palio.filters.interval_hull import hull_of
-from palio.filters.tree import And, Leaf, Node, Or
+from palio.filters.tree import And, Leaf, Node, Or, Residual, leaves
+from palio.filters.value_predicates import Computed
 
 Floats: TypeAlias = npt.NDArray[np.float64]
 Range: TypeAlias = tuple[float, float]
@@ -37,7 +39,7 @@ _UNBOUNDED: Final[Range] = (-inf, inf)
 class IndexedFilter:
     """A filter in a relation graph or index, with its extent and its number in the order of arrival."""
 
-    __slots__ = ("_axes", "_corner", "arrival", "extent", "filter", "uses")
+    __slots__ = ("_axes", "_corner", "_matched", "arrival", "extent", "filter", "uses")
 
     def __init__(self, filter: Filter, arrival: int) -> None:
         self.filter = filter
@@ -46,10 +48,16 @@ class IndexedFilter:
         self.uses = 1  # insertions of equal filters that were not removed yet
         self._axes: tuple[str, ...] | None = None
         self._corner: Floats
+        # Of conditions on expressions the extent knows nothing; an event that a filter matches tells some apart.
+        self._matched = matching_event(filter) if _has_expressions(filter.tree) else None
 
     def is_above(self, other: IndexedFilter) -> bool:
         """Whether this filter covers the other, and is the one to stay where they cover each other."""
-        if self is other or not extent_contains(self.extent, other.extent) or not self.filter.covers(other.filter):
+        if self is other or not extent_contains(self.extent, other.extent):
+            return False
+        if other._matched is not None and not self.filter.matches_attributes(other._matched):
+            return False
+        if not self.filter.covers(other.filter):
             return False
         # Filters that cover each other have equal extents.
         if self.extent != other.extent or not other.filter.covers(self.filter):
@@ -80,6 +88,13 @@ def first_above(candidates: Iterable[IndexedFilter], filter: IndexedFilter, limi
 
 
 @lru_cache(maxsize=4_096)  # a broker has a graph for each link, and inserts a filter into most of them
+def _has_expressions(tree: Node) -> bool:
+    return any(
+        isinstance(each, Residual) or any(isinstance(test.pattern, Computed) for test in each.values.tests)
+        for each in leaves(tree)
+    )
+
+
 def extent_of(filter: Filter) -> Extent:
     """The extent of a filter; costs time in the number of its conditions."""
     return _extent(filter.tree)

@@ -22,6 +22,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from palio.errors import EventError
+from palio.events.foreign_objects import as_arrow
 from palio.events.names import abbreviate, check_path, quote_segment
 from palio.events.nested_content import flatten
 from palio.events.values import MAX_INT64, Limits, Value, to_scalar, type_name
@@ -62,6 +63,7 @@ def read_column(column: Any, name: str = "") -> list[Any]:
 
 
 def _open(data: Any) -> tuple[pa.Schema, Any]:
+    data = as_arrow(data)
     if isinstance(data, pa.Table):
         return data.schema, data.to_batches()
     if isinstance(data, pa.RecordBatch):

@@ -53,8 +53,8 @@ class Event(Mapping[str, Value]):
         self._identify(id, source, time)
 
     @classmethod
-    def read(cls, event: Event | Mapping[str, Any] | str | bytes, *, limits: Limits = DEFAULT_LIMITS) -> Event:
-        """An Event as it is, or an event from a mapping or JSON text."""
+    def read(cls, event: Any, *, limits: Limits = DEFAULT_LIMITS) -> Event:
+        """An Event as it is, or an event from a mapping, JSON text, a dataclass or a Series of pandas."""
         # Before the check for Event, which is slow for all other types: that of an abstract base class.
         if type(event) is dict:
             return cls.from_dict(event, limits=limits)

@@ -1,8 +1,8 @@
 """Values of events: nine kinds of scalars, and the limits on an event's size.
 
 A scalar has one exact Python type: None, bool, int of 64 bits, Decimal of at most 38 digits, float, str, date,
-datetime in UTC, bytes. Any other value is converted to one of these where its meaning is clear (an IntEnum, a NumPy
-scalar, a naive datetime, which is taken as UTC), and otherwise rejected by the name of its type. Types are exact
+datetime in UTC, bytes. Any other value is converted to one of these where its meaning is clear (a member of an Enum, a
+NumPy scalar, a naive datetime, which is taken as UTC), and otherwise rejected by the name of its type. Types are exact
 because code that reads events dispatches on type and must not meet a subclass with behaviour of its own.
 
 Input from outside is hostile until it is read, so `Limits` bounds every dimension in which an event can grow; limits
@@ -17,6 +17,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, fields
 from datetime import UTC, date, datetime
 from decimal import MAX_EMAX, MAX_PREC, MIN_EMIN, Context, Decimal
+from enum import Enum
 from types import NoneType
 from typing import Any, TypeAlias
 
@@ -48,6 +49,10 @@ def to_scalar(value: Any, path: str) -> Scalar:
             return convert(value, path)
     if is_numpy(value):
         return to_scalar(from_numpy(value, path), path)
+    if isinstance(value, Enum):
+        return to_scalar(value.value, path)
+    if is_pandas_null(value):
+        return None
     raise EventError(f"an event cannot hold a value of type {type_name(value)}{_hint(value)}", path)
 
 
@@ -64,6 +69,12 @@ def is_numpy(value: object) -> bool:
     """Whether this is a NumPy scalar or array; only if NumPy is imported already can it be one."""
     numpy = sys.modules.get("numpy")
     return numpy is not None and isinstance(value, (numpy.generic, numpy.ndarray))
+
+
+def is_pandas_null(value: object) -> bool:
+    """Whether this is `pandas.NA`."""
+    pandas = sys.modules.get("pandas")
+    return pandas is not None and value is pandas.NA
 
 
 def from_numpy(value: Any, path: str) -> Any:

@@ -58,7 +58,11 @@ def _read_conditions(
     root = Path(path)
     files = _condition_files(root) if root.is_dir() else [root]
     if not files:
-        raise InputError(str(path), f"there is no file in it whose name ends in {_SUFFIXES}")
+        raise InputError(
+            str(path),
+            f"there is no condition in it, a file whose name ends in {_SUFFIXES}; "
+            "a list of subscriptions, .jsonl, .json, .csv or .parquet, is given by the name of its file",
+        )
     for number, file in enumerate(files, start=1):
         text = _read_text(file, report)
         if text is None:

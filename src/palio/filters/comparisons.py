@@ -23,11 +23,12 @@ from datetime import date, datetime, time
 from decimal import Decimal
 from fractions import Fraction
 from functools import lru_cache
+from itertools import pairwise
 from math import isinf, isnan
 from typing import Final, TypeAlias
 
 from palio.events.values import MAX_DECIMAL_DIGITS, Scalar
-from palio.filters.expressions.coercion import kinds_of, local, widen, widest, zone_named
+from palio.filters.expressions.coercion import kinds_of, local, midnight, widen, widest, zone_named
 from palio.filters.expressions.text_cast import BLANKS, WORDS, to_boolean, to_date, to_double, to_integer, to_timestamp
 from palio.filters.kinds import (
     HIGHEST_CUT,
@@ -270,11 +271,11 @@ def _among_days(literal: datetime, timezone: str) -> tuple[Position, Position]:
         beyond = date_position(date.min) if literal.year == 1 else date_position(date.max) + 1
         return beyond, beyond
     following = date_position(day) + 1
-    midnight = _midnight(day, timezone)
+    start = _midnight(day, timezone)
     # A change of clocks may skip midnight, and then the day begins after its first instant.
     return (
-        date_position(day) if midnight >= literal else following,
-        date_position(day) if midnight > literal else following,
+        date_position(day) if start >= literal else following,
+        date_position(day) if start > literal else following,
     )
 
 
@@ -288,8 +289,11 @@ def day_beginning(moment: datetime, timezone: str) -> date | None:
 
 
 def _midnight(day: date, timezone: str) -> datetime:
-    """The first instant of a day in a zone; where the clock skips midnight, the instant it would have been."""
-    return datetime.combine(day, time(), tzinfo=zone_named(timezone))
+    """The first instant of a day in a zone; it may be before the first that UTC has, or after the last."""
+    try:
+        return midnight(day, timezone)
+    except OverflowError:
+        return datetime.combine(day, time(), tzinfo=zone_named(timezone))
 
 
 def _converted(literal: str, timezone: str) -> Cuts:
@@ -348,11 +352,27 @@ def number_terms(values: ValueSet) -> list[Term] | None:
     """Terms that express a set for integers, decimals and floats alike; None where there are none."""
     # Terms with exact literals first; where they do not express the floats, terms with float literals may.
     for kind in (Kind.DECIMAL, Kind.FLOAT):
+        if not _may_be_alike(kind, values):
+            continue
         found = [term for term in comparison_terms(kind, values.parts[kind]) if term]
         meant = values_satisfying(found)
         if found and all(meant.parts[each] == values.parts[each] for each in NUMBERS):
             return found
     return None
+
+
+def _may_be_alike(kind: Kind, values: ValueSet) -> bool:
+    """Whether terms with literals of a kind may express decimals and floats alike; cheap, and a no is certain."""
+    exact, floats = values.parts[Kind.DECIMAL].cuts, values.parts[Kind.FLOAT].cuts
+    if any(abs(number) >= _EXACT_FLOAT_LIMIT for number, _ in exact):
+        return True
+    if kind is Kind.FLOAT:
+        # Exact numbers that are rounded are cut half-way between two floats.
+        return not any(number.denominator & (number.denominator - 1) or float(number) == number for number, _ in exact)
+    if len(exact) != len(floats):
+        return True
+    rounded = [float_position(float(number)) + after for number, after in exact]
+    return any(one == two for one, two in pairwise(rounded)) or rounded == list(floats)
 
 
 def excluded_values(kind: Kind, part: Intervals) -> list[Scalar] | None:

@@ -11,9 +11,9 @@ gets a hint with the CAST that would help.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, Literal, TypeAlias
 
 from palio.errors import ParseError
 from palio.events.json import write_json
@@ -25,6 +25,43 @@ from palio.filters.sql_writer import name_to_sql, to_sql, values_to_sql
 from palio.filters.tree import And, Attributes, Leaf, Node, Or, Residual, holds, names_of
 from palio.filters.value_predicates import Computed
 from palio.filters.value_sets import PRESENT, ValueSet
+
+
+@dataclass(frozen=True, slots=True)
+class AccessPath:
+    """By which part of an index a condition is decided."""
+
+    kind: Literal[
+        "attribute", "computed attribute", "pattern", "array elements", "event search", "residual", "every event"
+    ]
+    key: str
+    """The attribute, or the expression, whose values are looked up; empty where there is none."""
+    text: str = ""
+    """Of a pattern, the text that a value needs and that it is looked for by; empty where it has none."""
+
+    def __str__(self) -> str:
+        match self.kind:
+            case "attribute":
+                return f"looked up by {self.key}"
+            case "computed attribute":
+                return f"looked up by the computed value {self.key}"
+            case "pattern" if self.text:
+                return f"pattern on {self.key}, found by the text {self.text!r}"
+            case "pattern":
+                return f"pattern on {self.key} without a fixed text: tried on each value"
+            case "array elements":
+                return f"looked up by the elements of {self.key}"
+            case "event search":
+                return "searched for in all values of the event"
+            case "residual":
+                return "residual: evaluated where the other conditions hold"
+            case "every event":
+                return "no index: evaluated on every event"
+
+    def as_dict(self) -> dict[str, str]:
+        """The path as JSON content."""
+        named = {"kind": self.kind, "key": self.key, "text": self.text}
+        return {name: value for name, value in named.items() if value}
 
 
 @dataclass(frozen=True)
@@ -42,6 +79,8 @@ class Explanation:
     operator: str | None = None
     parts: tuple[Explanation, ...] = ()
     hint: str | None = None
+    access_path: AccessPath | None = None
+    """By which part of an index the condition is decided, where an index was asked."""
 
     def failed(self) -> list[Explanation]:
         """The conditions that caused the failure of the whole."""
@@ -63,6 +102,8 @@ class Explanation:
         answer["missing"] = [name for name in self.values if name not in present]
         if self.hint:
             answer["hint"] = self.hint
+        if self.access_path:
+            answer["index"] = {**self.access_path.as_dict(), "meaning": str(self.access_path)}
         return answer
 
     def seen(self) -> dict[str, str]:
@@ -80,28 +121,32 @@ class Explanation:
         indent = "  " * depth
         if self.operator is None:
             seen = ", ".join(f"{name} is {value}" for name, value in self.seen().items())
-            seen = f"{seen}; {self.hint}" if self.hint else seen
+            seen = "; ".join(filter(None, (seen, self.hint, str(self.access_path or ""))))
             return [f"{indent}{mark} {self.condition}{f'   ({seen})' if seen else ''}"]
         word = "all of" if self.operator == "AND" else "some of"
         return [f"{indent}{mark} {word}", *(line for part in self.parts for line in part._lines(depth + 1))]
 
 
-def explain(node: Node, event: Attributes, timezone: str = "UTC") -> Explanation:
-    """Evaluate every condition of a tree, as it was written, on an event."""
-    return _explain(as_written(node), event, timezone)
+PathFinder: TypeAlias = Callable[[Leaf | Residual], AccessPath]
 
 
-def _explain(node: Node, event: Attributes, timezone: str) -> Explanation:
+def explain(node: Node, event: Attributes, timezone: str = "UTC", paths: PathFinder | None = None) -> Explanation:
+    """Evaluate every condition of a tree, as it was written, on an event; `paths` says how an index decides each."""
+    return _explain(as_written(node), event, timezone, paths)
+
+
+def _explain(node: Node, event: Attributes, timezone: str, paths: PathFinder | None) -> Explanation:
     matched = holds(node, event)
     if isinstance(node, And | Or) and node.children:
-        parts = tuple(_explain(child, event, timezone) for child in node.children)
+        parts = tuple(_explain(child, event, timezone, paths) for child in node.children)
         operator = "AND" if isinstance(node, And) else "OR"
         return Explanation(to_sql(node, timezone), matched, {}, operator, parts)
     if isinstance(node, And | Or):
         return Explanation(to_sql(node, timezone), matched, {})
     values = {name: event.get(name, MISSING) for name in sorted(names_of(node))}
     hint = None if matched else mismatch_hint(node, values, timezone)
-    return Explanation(to_sql(node, timezone), matched, values, hint=hint)
+    path = None if paths is None else paths(node)
+    return Explanation(to_sql(node, timezone), matched, values, hint=hint, access_path=path)
 
 
 def as_written(node: Node) -> Node:

@@ -10,24 +10,20 @@ is TRUE and where it is FALSE; the second is built on demand.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import cached_property
-from hashlib import blake2b
 from math import inf
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, NoReturn
 
-from palio.errors import InvalidArgument
+from palio.errors import InvalidArgument, NoTruthValue
 from palio.filters import algebra, relations, tree
 from palio.filters.algebra import negation
 from palio.filters.explanation import Explanation, explain
 from palio.filters.normal_form import covering_conjunction, expand, normal
 from palio.filters.predicate_compiler import MultipleValues, Test, compile_tree
-from palio.filters.registry import parser_for
+from palio.filters.registry import check_options, parser_for
 from palio.filters.sql_writer import to_sql
 from palio.filters.tree import EVERYTHING, NOTHING, And, Attributes, Node, Or
-
-if TYPE_CHECKING:
-    from palio.events import Event
 
 Overlap = Literal["open", "closed", "thesis"]
 
@@ -35,10 +31,10 @@ Overlap = Literal["open", "closed", "thesis"]
 class Filter:
     """A condition on the content of events.
 
-    >>> wanted = Filter.parse("price > 100 AND symbol IN ('ACME', 'INIT')")
+    >>> wanted = Filter("price > 100 AND symbol IN ('ACME', 'INIT')")
     >>> wanted.matches({"symbol": "ACME", "price": 120})
     True
-    >>> wanted.covers(Filter.parse("price > 150 AND symbol = 'ACME'"))
+    >>> wanted.covers("price > 150 AND symbol = 'ACME'")
     True
     >>> str(~wanted)
     "price <= 100 OR symbol NOT IN ('ACME', 'INIT')"
@@ -50,18 +46,26 @@ class Filter:
     validity: float | None = None
     """Lease of a subscription or advertisement of this filter, in seconds; None is unlimited."""
 
-    def __init__(self, holds: Node, fails: Node | Callable[[], Node]) -> None:
-        """A filter from the trees where it is TRUE and FALSE; `Filter.parse` is the way in for conditions."""
-        self._holds = normal(holds)
-        self._fails = fails
-        self._written: Node | Callable[[], Node] = holds
+    _holds: Node
+    _fails: Node | Callable[[], Node]
+    _written: Node | Callable[[], Node]
+
+    # Not `__init__`: a parser makes the filter, and what it makes is returned.
+    def __new__(cls, condition: Any, language: str = "sql", **options: Any) -> Filter:
+        """As `Filter.parse`; a filter is returned as it is."""
+        return condition if isinstance(condition, Filter) else cls.parse(condition, language, **options)
 
     @classmethod
     def of_canonical(cls, holds: Node, fails: Node | Callable[[], Node], written: Node | Callable[[], Node]) -> Filter:
         """A filter from a tree that is known to be canonical, without normalising it."""
-        made = cls.__new__(cls)
+        made = object.__new__(cls)
         made._holds, made._fails, made._written = holds, fails, written
         return made
+
+    @classmethod
+    def of_tree(cls, holds: Node, fails: Node | Callable[[], Node] | None = None) -> Filter:
+        """A filter from the tree where it is TRUE, and the tree where it is FALSE; without that, it is derived."""
+        return cls.of_canonical(normal(holds), (lambda: negation(holds)) if fails is None else fails, holds)
 
     @classmethod
     def parse(cls, condition: Any, language: str = "sql", **options: Any) -> Filter:
@@ -70,7 +74,10 @@ class Filter:
             raise InvalidArgument(f"a condition language is named by text such as 'sql', not {type(language).__name__}")
         if options.get("timezone") == "UTC":
             del options["timezone"]  # the default; languages without times do not have the option
-        return parser_for(language)(condition, **options)
+        parser = parser_for(language)
+        if options:
+            check_options(language, parser, options)
+        return parser(condition, **options)
 
     @property
     def tree(self) -> Node:
@@ -116,9 +123,11 @@ class Filter:
             isinstance(child, Or) for child in getattr(self._holds, "children", ())
         )
 
-    def matches(self, event: Event | Mapping[str, Any] | str | bytes) -> bool:
+    def matches(self, event: Any) -> bool:
         """Whether the condition is TRUE for an event; costs time in the number of conditions."""
         return self.matches_attributes(_attributes(event))
+
+    __call__ = matches
 
     def matches_attributes(self, attributes: Attributes) -> bool:
         """`matches` for checked attributes, as `Event.attributes` has them."""
@@ -141,20 +150,20 @@ class Filter:
         self._was_evaluated = True
         return self._test
 
-    def explain(self, event: Event | Mapping[str, Any] | str | bytes) -> Explanation:
+    def explain(self, event: Any) -> Explanation:
         """Which of the written conditions held and which failed, for which values."""
         return explain(self.written, _attributes(event), self.timezone)
 
-    def covers(self, other: Filter) -> bool:
-        """Whether this filter is known to match every event the other does.
+    def covers(self, other: Filter | str) -> bool:
+        """Whether this filter is known to match every event the other does; the other may be text in SQL.
 
         Exact for conjunctions of enumerable conditions; otherwise a no means "not known to". Costs time in the
         product of the two filters' sizes.
         """
-        return relations.covers(self._holds, _require_filter(other)._holds)
+        return relations.covers(self._holds, _operand(other)._holds)
 
-    def overlaps(self, other: Filter, mode: Overlap = "open", *, single_valued: bool = True) -> bool:
-        """Whether some event may match both.
+    def overlaps(self, other: Filter | str, mode: Overlap = "open", *, single_valued: bool = True) -> bool:
+        """Whether some event may match both; the other may be text in SQL.
 
         A no is certain for events that have at most one value for an attribute. Two values of an array may satisfy
         two filters that no single value does, as `x < 3` and `x > 5`: with `single_valued=False` a no is certain for
@@ -164,21 +173,21 @@ class Filter:
         publishers send only what they advertise, at least one attribute must be common. `thesis`: the rule as
         Jerzak §2.5.6 prints it, one overlapping pair of conditions, which loses events; kept to reproduce it.
         """
-        return relations.overlaps(self._holds, _require_filter(other)._holds, mode, single_valued)
+        return relations.overlaps(self._holds, _operand(other)._holds, mode, single_valued)
 
-    def merge(self, other: Filter, slack: float = 0.0) -> Filter:
+    def merge(self, other: Filter | str, slack: float = 0.0) -> Filter:
         """One conjunction that matches at least what either filter does; exactly that where it can be.
 
         With `slack`, gaps in an attribute's values of at most that share of their extent are closed.
         """
-        if not 0 <= slack <= 1:
+        if type(slack) not in (int, float) or not 0 <= slack <= 1:
             raise InvalidArgument(f"slack is a share from 0 to 1, not {slack!r}")
-        return _from_tree(algebra.merge(self._holds, _require_filter(other)._holds, slack))
+        return Filter.of_tree(algebra.merge(self._holds, _operand(other)._holds, slack))
 
-    def merge_perfect(self, other: Filter) -> Filter | None:
+    def merge_perfect(self, other: Filter | str) -> Filter | None:
         """The one filter that matches exactly what either does, or None where no single conjunction can."""
-        found = algebra.merge_perfect(self._holds, _require_filter(other)._holds)
-        return None if found is None else _from_tree(found)
+        found = algebra.merge_perfect(self._holds, _operand(other)._holds)
+        return None if found is None else Filter.of_tree(found)
 
     def conjunctions(self, limit: int = 64) -> list[Filter]:
         """Conjunctions whose union is this filter; where there are more than `limit`, one that covers it."""
@@ -186,24 +195,33 @@ class Filter:
         if alternatives is None:
             wider = covering_conjunction(self._holds)
             alternatives = [] if wider is None else [wider]
-        return [_from_tree(each.node()) for each in alternatives]
+        return [Filter.of_tree(each.node()) for each in alternatives]
 
-    def __and__(self, other: Filter) -> Filter:
-        if not isinstance(other, Filter):
+    def __and__(self, other: Filter | str) -> Filter:
+        if not isinstance(other, Filter | str):
             return NotImplemented
-        both = Filter(And((self._holds, other._holds)), lambda: Or(((~self)._holds, (~other)._holds)))
+        other = Filter(other)
+        both = Filter.of_tree(And((self._holds, other._holds)), lambda: Or(((~self)._holds, (~other)._holds)))
         return _with_shortest_lease(both, self, other)
 
-    def __or__(self, other: Filter) -> Filter:
-        if not isinstance(other, Filter):
+    def __or__(self, other: Filter | str) -> Filter:
+        if not isinstance(other, Filter | str):
             return NotImplemented
-        either = Filter(Or((self._holds, other._holds)), lambda: And(((~self)._holds, (~other)._holds)))
+        other = Filter(other)
+        either = Filter.of_tree(Or((self._holds, other._holds)), lambda: And(((~self)._holds, (~other)._holds)))
         return _with_shortest_lease(either, self, other)
+
+    # Both commute: `"x > 3" & f` is `f & "x > 3"`.
+    __rand__, __ror__ = __and__, __or__
 
     def __invert__(self) -> Filter:
         if callable(self._fails):
             self._fails = normal(self._fails())
-        return Filter(self._fails, self._holds)
+        return Filter.of_tree(self._fails, self._holds)
+
+    def __bool__(self) -> NoReturn:
+        # `f and g` would be g, without a word.
+        raise NoTruthValue("a filter is neither true nor false; combine filters with &, | and ~, not with and, or, not")
 
     def valid_for(self, seconds: float) -> Filter:
         """This filter with a lease, which begins when a broker receives it.
@@ -222,10 +240,8 @@ class Filter:
 
     @cached_property
     def digest(self) -> bytes:
-        """A hash of sixteen bytes that is the same in every process."""
-        # Of the text, not of `hash`, which differs between processes; the zone only where it is not the default.
-        text = str(self) if self.timezone == "UTC" else f"{self.timezone}: {self}"
-        return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
+        """A hash of sixteen bytes that is the same in every process; costs some microseconds for each condition."""
+        return self._holds.fingerprint
 
     def __hash__(self) -> int:
         return int.from_bytes(self.digest[:8], "little", signed=True)
@@ -241,9 +257,9 @@ class Filter:
         zone = "" if self.timezone == "UTC" else f", timezone={self.timezone!r}"
         return f"Filter.parse({str(self)!r}{zone})"
 
-    def __reduce__(self) -> tuple[type[Filter], tuple[Node, Node], dict[str, float] | None]:
+    def __reduce__(self) -> tuple[Callable[..., Filter], tuple[Node, Node], dict[str, float] | None]:
         kept = None if self.validity is None else {"validity": self.validity}
-        return Filter, (self._holds, (~self)._holds), kept
+        return Filter.of_tree, (self._holds, (~self)._holds), kept
 
 
 def _with_shortest_lease(made: Filter, *of: Filter) -> Filter:
@@ -254,23 +270,18 @@ def _with_shortest_lease(made: Filter, *of: Filter) -> Filter:
     return made
 
 
-def _from_tree(node: Node) -> Filter:
-    """A filter from a tree only, whose NOT is derived from the tree."""
-    return Filter(node, lambda: negation(node))
+def _operand(given: Any) -> Filter:
+    """The other filter of a comparison or combination."""
+    if not isinstance(given, Filter | str):
+        raise InvalidArgument(f"a filter or its text in SQL is needed here, not {type(given).__name__}")
+    return Filter(given)
 
 
-def _require_filter(given: Any) -> Filter:
-    """Check the operand of a comparison or combination."""
-    if not isinstance(given, Filter):
-        raise InvalidArgument(f"a filter is needed here, not {type(given).__name__}; Filter.parse reads a condition")
-    return given
-
-
-def _attributes(event: Event | Mapping[str, Any] | str | bytes) -> Attributes:
+def _attributes(event: Any) -> Attributes:
     from palio.events import Event
 
     return Event.read(event).attributes
 
 
-Filter.nothing = Filter(NOTHING, EVERYTHING)
-Filter.everything = Filter(EVERYTHING, NOTHING)
+Filter.nothing = Filter.of_tree(NOTHING, EVERYTHING)
+Filter.everything = Filter.of_tree(EVERYTHING, NOTHING)

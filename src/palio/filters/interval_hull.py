@@ -36,19 +36,25 @@ class Hull(NamedTuple):
 
 def hull_of(values: ValueSet) -> Hull | None:
     """The hull of a set; None where it is empty or spans several groups."""
-    group: str | None = None
-    low, high = LARGEST_FLOAT, -LARGEST_FLOAT
+    hulls = hulls_of(values)
+    return hulls[0] if len(hulls) == 1 else None
+
+
+def hulls_of(values: ValueSet) -> list[Hull]:
+    """The hulls of a set, one for each group that it has values of."""
+    found: dict[str, Hull] = {}
     for kind, part in zip(KINDS, values.parts, strict=True):
         if not part.inside and not part.cuts:
             continue
-        if group is not None and _GROUPS[kind] != group:
-            return None
-        group = _GROUPS[kind]
-        cuts = part.cuts
+        group, cuts = _GROUPS[kind], part.cuts
         # Each cut flips membership: after an even number of cuts it is at the top what it was at the bottom.
-        low = min(low, -LARGEST_FLOAT if part.inside else _position(kind, cuts[0]))
-        high = max(high, LARGEST_FLOAT if part.inside == (len(cuts) % 2 == 0) else _position(kind, cuts[-1]))
-    return None if group is None else Hull(group, low, high)
+        low = -LARGEST_FLOAT if part.inside else _position(kind, cuts[0])
+        high = LARGEST_FLOAT if part.inside == (len(cuts) % 2 == 0) else _position(kind, cuts[-1])
+        known = found.get(group)
+        found[group] = (
+            Hull(group, low, high) if known is None else Hull(group, min(low, known.low), max(high, known.high))
+        )
+    return list(found.values())
 
 
 def clamp_to_finite(number: Any) -> float:

@@ -14,11 +14,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import islice
+from typing import Final
 
 from palio.filters.kinds import KINDS
 from palio.filters.relations import covers
 from palio.filters.tree import EVERYTHING, NOTHING, And, Leaf, Node, Or, Residual, leaves
-from palio.filters.value_sets import ValueSet, intersection_of, union_of
+from palio.filters.value_sets import FULL, ValueSet, intersection_of, union_of
 
 # Of a tree that is expanded to a disjunction of conjunctions. Minimising compares all pairs, again after each merge.
 MAX_CONJUNCTIONS = 16
@@ -268,10 +269,15 @@ def _uncovered(alternatives: list[Node]) -> list[Node]:
     """The alternatives in order, without those that another covers; of two equivalent ones the first stays."""
     kept: list[Node] = []
     for each in sorted(alternatives, key=sort_key):
-        if any(covers(other, each) for other in kept):
+        # Of two leaves, one covers the other only if they are about one attribute: most are not.
+        name = each.attribute if isinstance(each, Leaf) else None
+        near = [other for other in kept if name is None or not isinstance(other, Leaf) or other.attribute == name]
+        if any(covers(other, each) for other in near):
             continue
         # A later one may cover earlier ones as well: the order is by content, not by size.
-        kept = [other for other in kept if not covers(each, other)]
+        covered = {id(other) for other in near if covers(each, other)}
+        if covered:
+            kept = [other for other in kept if id(other) not in covered]
         kept.append(each)
     return kept
 
@@ -324,11 +330,18 @@ def _as_children(node: Node) -> tuple[Node, ...]:
     return node.children if isinstance(node, And) else (node,)
 
 
+_FULL_TEXT: Final = str(FULL)  # which patterns have, by the thousand
+
+
 def sort_key(node: Node) -> str:
     """A sort key that depends on the content of a node only, not on the process or on the written order."""
     match node:
         case Leaf(attribute, values):
-            parts = [f"{kind.value}{part}" for kind, part in zip(KINDS, values.parts, strict=True) if not part.is_empty]
+            parts = [
+                f"{kind.value}{_FULL_TEXT if part is FULL else part}"
+                for kind, part in zip(KINDS, values.parts, strict=True)
+                if not part.is_empty
+            ]
             return f"{attribute}\0{parts}{sorted(test.key for test in values.tests) if values.tests else ''}"
         case And(children):
             return "\1" + "\1".join(map(sort_key, children))

@@ -79,7 +79,7 @@ class PositionAutomaton:
 
     @property
     def first_characters(self) -> tuple[int, int] | None:
-        """The one or two ASCII characters that every match begins with, if there are no more."""
+        """The one or two characters that every match begins with, if there are no more."""
         if self.at_boundaries is not None or self.elsewhere.empty:
             return None
         ranges = [
@@ -88,7 +88,7 @@ class PositionAutomaton:
             if self.elsewhere.first >> position & 1
             for each in characters
         ]
-        if not 1 <= len(ranges) <= 2 or any(low != high or high >= 128 for low, high in ranges):
+        if not 1 <= len(ranges) <= 2 or any(low != high for low, high in ranges):
             return None
         return ranges[0][0], ranges[-1][0]
 

@@ -2,25 +2,29 @@
 
 Compilation pays off for a filter that is evaluated on many events. A predicate on one attribute becomes a table from
 the types of values to functions; integers, strings and bytes are compared directly, because Python orders them as their
-kinds do. An event with several values for an attribute is left to `array_choice`.
+kinds do. An event with several values for an attribute is left to `array_choice`. Of several conditions the cheapest is
+evaluated first: a residual's candidates mostly fail, and should do so before the dearest function is computed.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 from typing import Any, Final, TypeAlias
 
 from palio.errors import PalioError
+from palio.filters.expressions.ast import Call, Expression, walk
 from palio.filters.kinds import KIND_OF_TYPE, LAST_FLOAT, MISSING, Kind, Missing, cut_after, float_at, position_of
 from palio.filters.tree import And, Leaf, Node, Or, Residual
+from palio.filters.value_predicates import Computed
 from palio.filters.value_sets import Intervals, ValueSet
 
 Test: TypeAlias = Callable[[Mapping[str, Any]], bool]
 _Member: TypeAlias = Callable[[Any], bool]
 # Kinds whose values are their own positions, so that a value is compared with a cut as it is.
 _SELF_POSITIONED: Final = frozenset((Kind.INTEGER, Kind.STRING, Kind.BYTES))
+_MAX_EQUAL_TO: Final = 4  # values of a condition that is about as selective as an equality
 
 
 class MultipleValues(PalioError):
@@ -34,13 +38,35 @@ def compile_tree(node: Node) -> Test:
             is_of_kinds = not values.tests and not any(part.cuts for part in values.parts)
             return _leaf(attribute, _members_of_kinds(values) if is_of_kinds else _members(values))
         case And(children):
-            every = _every(tuple(map(compile_tree, children)))
+            every = _every(tuple(map(compile_tree, cheapest_first(children))))
             # `array_choice` counts the combinations over all alternatives of an AND, whichever of them hold.
             return _single_valued(every) if sum(isinstance(child, Or) for child in children) > 1 else every
         case Or(children):
-            return _some(tuple(map(compile_tree, children)))
+            return _some(tuple(map(compile_tree, cheapest_first(children))))
         case Residual():
             return _residual(node)
+
+
+def cheapest_first(conditions: Iterable[Node]) -> list[Node]:
+    """Conditions in the order in which they are best evaluated: by their cost, then equalities before others."""
+    return sorted(conditions, key=_cost)
+
+
+def _cost(node: Node) -> tuple[int, bool]:
+    """The operations that a condition takes, and whether it is anything but an equality, which holds least often."""
+    match node:
+        case Leaf(_, values):
+            patterns = [test.pattern for test in values.tests]
+            computed = sum(_operations(each.expression) for each in patterns if isinstance(each, Computed))
+            return computed + len(patterns), values.values(_MAX_EQUAL_TO) is None
+        case Residual(expression):
+            return _operations(expression), not (isinstance(expression, Call) and expression.function == "=")
+        case And(children) | Or(children):
+            return sum(_cost(child)[0] for child in children) + len(children), True
+
+
+def _operations(expression: Expression) -> int:
+    return sum(isinstance(each, Call) for each in walk(expression))
 
 
 def _members(values: ValueSet) -> Mapping[type, _Member]:

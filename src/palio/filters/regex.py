@@ -15,6 +15,12 @@ written, and takes the first success; RE2 finds the same match without backtrack
 be repeated (`(a*)*`): engines disagree on the groups of the last iteration, so that is rejected. For `$` before a final
 line terminator, marks are inserted before the terminator, one for each `$` of the expression; each `$` consumes one
 mark, and whatever consumes a terminator skips them. The mark is a code point that no text has.
+
+**Bounds.** RE2 is linear in the text, but with a factor that may be the size of the expression: `(a|b)*a(a|b){900}c`
+has more sets of states than RE2 keeps, so each character is tested against all of them. The size is counted in
+characters with repetitions written out, 1,804 here. An expression of more than MAX_SIZE is rejected. One of more than
+MAX_POSITIONS is taken not to match a text where size times bytes exceeds MAX_SEARCH_WORK, which would take more than a
+second. It is not NULL there, because an index knows of a pattern only whether it holds.
 """
 
 from __future__ import annotations
@@ -25,6 +31,7 @@ from functools import cached_property, lru_cache
 from typing import Any, Final, NamedTuple, Self, TypeAlias
 
 from palio.errors import PalioError
+from palio.filters.position_automaton import MAX_POSITIONS
 from palio.filters.regex_parser import (
     LAST,
     TERMINATORS,
@@ -40,8 +47,12 @@ from palio.filters.regex_parser import (
     parse,
     parse_groups,
 )
+from palio.filters.regex_skeleton import RegexSkeleton, split_literals
 
 MEMORY_LIMIT: Final = 2**23  # bytes that RE2 may use for one expression
+MAX_SIZE: Final = 10_000  # characters of an expression, repetitions written out
+_MAX_KNOWN_SKELETONS: Final = 4_096
+MAX_SEARCH_WORK: Final = 500_000_000  # characters of an expression times bytes of a text
 
 _NEVER: Final = r"[^\x00-\x{10FFFF}]"  # matches no character
 MAX_MATCH_WORK: Final = 200_000_000  # bytes read while all matches of one text are found
@@ -64,14 +75,22 @@ class Regex:
     def compile(cls, text: str) -> Self:
         """Compile an expression; a ValueError tells what is not supported, and where."""
         regex = cls(text)
-        # Compiled here, so that a bad expression is refused when it is written, not at the first event.
-        _ = regex._engines
+        skeleton = _plain_skeleton(text)
+        if skeleton is None or skeleton not in _accepted:
+            # Compiled here, so that a bad expression is refused when it is written, not at the first event.
+            _ = regex._engines
+            if skeleton is not None:
+                if len(_accepted) >= _MAX_KNOWN_SKELETONS:
+                    _accepted.clear()
+                _accepted[skeleton] = None
         return regex
 
     def search(self, text: str) -> bool:
-        """Whether some part of a text matches; the cost is linear in the text."""
-        whole, shortened = self._engines
+        """Whether some part of a text matches; False where finding out would exceed the limit of work."""
+        whole, shortened, size = self._engines
         encoded = text.encode("utf-8", "replace")
+        if size > MAX_POSITIONS and size * len(encoded) > MAX_SEARCH_WORK:
+            return False
         if whole.search(encoded) is not None:
             return True
         if shortened is None or not text or text[-1] not in TERMINATORS:
@@ -80,17 +99,37 @@ class Regex:
         return shortened.search(text[:-ending].encode("utf-8", "replace")) is not None
 
     @cached_property
-    def _engines(self) -> tuple[Any, Any]:
+    def _engines(self) -> tuple[Any, Any, int]:
         return _engines_of(self.text)
 
     @cached_property
     def required(self) -> str:
         """The longest literal known to occur in every matching text; '' if none is known."""
-        return max(_required(parse(self.text)), key=len, default="")
+        skeleton, literals = split_literals(self.text)
+        return _longest_required(skeleton).translate(dict(zip(skeleton.placeholders, literals, strict=True)))
 
     def __getstate__(self) -> dict[str, object]:
         # The text alone: engines are compiled again where they are needed.
         return {"text": self.text}
+
+
+_accepted: dict[RegexSkeleton, None] = {}  # of expressions that were compiled: others with one of these need not be
+
+
+def _plain_skeleton(text: str) -> RegexSkeleton | None:
+    """The skeleton that decides whether an expression is accepted; None where its literals may decide it too.
+
+    Printable ASCII characters are none of the line terminators by which `$` is judged, and take RE2 a byte each.
+    """
+    if not (text.isascii() and text.isprintable()):
+        return None
+    skeleton, literals = split_literals(text)
+    return skeleton if literals else None
+
+
+@lru_cache(_MAX_KNOWN_SKELETONS)
+def _longest_required(skeleton: RegexSkeleton) -> str:
+    return max(_required(parse(skeleton.text)), key=len, default="")
 
 
 def _required(node: Node) -> list[str]:
@@ -125,15 +164,45 @@ def _bare(node: Node) -> Node:
 
 
 @lru_cache(maxsize=1024)
-def _engines_of(text: str) -> tuple[Any, Any]:
-    """The engine for a whole text, and, if there is a `$`, the engine for the text without its final terminator."""
-    node = parse(text)
+def _parsed(text: str) -> Node:
+    return parse(text)
+
+
+@lru_cache(maxsize=1024)
+def _engines_of(text: str) -> tuple[Any, Any, int]:
+    """The engine for a whole text, that for a text without its final terminator if there is a `$`, and the size."""
+    node = _parsed(text)
+    size = _checked_size(node)
     _check_ends(node, _Extent(consumes=False, may_be_empty=True))
     whole = _engine(_write(node, end=r"\z", very_end=r"\z"))
     if Anchor("$") not in _walk(node):
-        return whole, None
+        return whole, None, size
     # The end of a text without its terminator is not the very end of the text: there \z must not match.
-    return whole, _engine(_write(node, end=r"\z", very_end=_NEVER))
+    return whole, _engine(_write(node, end=r"\z", very_end=_NEVER)), size
+
+
+def _checked_size(node: Node) -> int:
+    """The characters of an expression with its repetitions written out; an expression of too many is rejected."""
+    size = _size(node)
+    if size > MAX_SIZE:
+        raise ValueError(
+            f"the regular expression is too large: {size:,} characters when its repetitions are written out, "
+            f"at most {MAX_SIZE:,}"
+        )
+    return size
+
+
+def _size(node: Node) -> int:
+    match node:
+        case Characters():
+            return 1
+        case Sequence(parts) | Alternation(parts):
+            return sum(map(_size, parts))
+        case Repeat(body, least, most):
+            return _size(body) * max(1, least if most is None else most)
+        case CapturingGroup(body):
+            return _size(body)
+    return 0
 
 
 def _engine(pattern: str, *, captures: bool = False) -> Any:
@@ -269,6 +338,8 @@ class RegexMatches:
 
     def __init__(self, text: str) -> None:
         self._node, self.groups, self.names = parse_groups(text)
+        # A larger expression may cost its size for every byte; MAX_MATCH_WORK is for those that cost about one.
+        self._cost = max(1, _checked_size(self._node) // MAX_POSITIONS)
         _check_ends(self._node, _Extent(consumes=False, may_be_empty=True))
         _check_repeats(self._node)
         _check_after_ends(self._node)
@@ -308,7 +379,7 @@ class RegexMatches:
                 return
             spans = [_unmarked(match.span(group), cut, added) for group in range(self.groups + 1)]
             first, last = spans[0]
-            work += _WORK_PER_MATCH + (len(plain) if self._reads_ahead else last) - start
+            work += _WORK_PER_MATCH + self._cost * ((len(plain) if self._reads_ahead else last) - start)
             if work > MAX_MATCH_WORK:
                 raise TooMuchWork("finding all matches takes too much work")
             # RE2 finds empty matches between the bytes of a UTF-8 sequence, where Java has no position.

@@ -25,6 +25,7 @@ from palio.filters.regex_parser import (
 )
 
 MAX_ALTERNATIVES: Final = 16  # literals of a clause; a choice of more has none
+_MAX_REPEATED: Final = 8  # copies of a repeated character in a literal
 
 
 class Literal(NamedTuple):
@@ -67,7 +68,10 @@ def _clauses(node: Node) -> list[Clause]:
 
 
 def _sequence(parts: tuple[Node, ...]) -> list[Clause]:
-    """Runs of single characters are one literal; any other part ends the run, and has clauses of its own."""
+    """Runs of single characters are one literal; any other part ends the run, and has clauses of its own.
+
+    A repeated character ends a run that it belongs to, and begins the next: `ab+c` has `ab` and `bc`.
+    """
     clauses: list[Clause] = []
     run = ""
     at_start = False
@@ -79,12 +83,25 @@ def _sequence(parts: tuple[Node, ...]) -> list[Clause]:
         if character:
             run += character
             continue
+        repeated = _repeated_character(bare)
+        if repeated:
+            clauses.append((Literal(run + repeated, at_start),))
+            run, at_start = repeated, False
+            continue
         if run:
             clauses.append((Literal(run, at_start),))
         run = ""
         at_start = part == Anchor("^")
         clauses += _clauses(part)
     return [*clauses, (Literal(run, at_start),)] if run else clauses
+
+
+def _repeated_character(node: Node) -> str:
+    """The character that a repetition has at least once, as often as it must be there; '' for any other part."""
+    match node:
+        case Repeat(Characters(ranges), least, _) if least > 0:
+            return _only_character(ranges) * min(least, _MAX_REPEATED)
+    return ""
 
 
 def _choice(options: list[list[Clause]]) -> list[Clause]:

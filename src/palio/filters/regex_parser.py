@@ -273,8 +273,6 @@ class _RegexParser:
         character = self.peek()
         if character not in ("*", "+", "?", "{"):
             return body
-        if isinstance(body, Anchor):
-            self.refuse("a place between characters cannot be repeated")
         least, most = self._counts(self.take())
         is_reluctant = self.peek() == "?"
         if is_reluctant:
@@ -283,6 +281,9 @@ class _RegexParser:
             self.refuse("possessive quantifiers need a backtracking engine, and are not supported")
         if self.peek() in ("*", "+", "?", "{"):
             self.refuse("a quantifier cannot follow another; put the first with what it repeats in (?:…)")
+        if isinstance(body, Anchor):
+            # A place that must be passed once is passed as often as one likes; one that need not be passed is nothing.
+            return body if least else Sequence(())
         return Repeat(body, least, most, is_reluctant)
 
     def _counts(self, character: str) -> tuple[int, int | None]:
@@ -329,8 +330,7 @@ class _RegexParser:
         self._ignore_case, self._dot_is_all = saved
         if number:
             return CapturingGroup(body, number)
-        # `_quantified` refuses to repeat an anchor, but a group of one may be repeated: wrapped, it is no anchor.
-        return Sequence((body,)) if isinstance(body, Anchor) else body
+        return body
 
     def _group_start(self) -> bool:
         """Parse what follows `(?`; whether it opens a group rather than sets flags."""
@@ -454,19 +454,36 @@ class _RegexParser:
         negated = self.peek() == "^"
         if negated:
             self.take()
-        if self.peek() == "]":
-            self.refuse(r"for a ] in a class, write \]")
-        ranges: list[tuple[int, int]] = []
+        self._depth += 1
+        if self._depth > _DEPTH_LIMIT:
+            self.refuse(f"groups and classes are nested more than {_DEPTH_LIMIT} deep")
+        # A ] that comes first is a character.
+        first = list(self._class_item()) if self.peek() == "]" else []
+        operands = [self._class_operand(first)]
+        while self.peek() == "&":
+            self._at += 2
+            operands.append(self._class_operand([]))
+        if len(operands) > 1 and not all(operands):
+            self.refuse("&& stands between two classes")
+        self.take()
+        self._depth -= 1
+        common = operands[0]
+        for operand in operands[1:]:
+            common = complement([*complement(common), *complement(operand)])
+        # To Java since 9, ^ negates all that follows.
+        return complement(common) if negated else common
+
+    def _class_operand(self, ranges: list[tuple[int, int]]) -> Ranges:
+        """What stands in a class up to its end or to &&: characters, ranges and classes, all together."""
         while (character := self.peek()) != "]":
             if character is None:
                 self.refuse("a [ is never closed")
-            if character == "[":
-                self.refuse(r"a class within a class is not supported; for the character [, write \[")
             if character == "&" and self.peek(1) == "&":
-                self.refuse("&& in a class is not supported")
-            ranges.extend(self._class_item())
-        self.take()
-        return complement(ranges) if negated else normal(ranges)
+                if self.peek(2) == "&":
+                    self.refuse(r"for an & beside &&, write \&")
+                break
+            ranges.extend(self._class() if character == "[" else self._class_item())
+        return normal(ranges)
 
     def _class_item(self) -> Ranges:
         """A character, a range or an escaped class, split as in Java."""

@@ -14,10 +14,11 @@ from collections.abc import Callable, Mapping
 from functools import cache, lru_cache
 from importlib import import_module
 from importlib.metadata import entry_points
+from inspect import signature
 from traceback import format_exception_only
 from typing import TYPE_CHECKING, Any, Protocol
 
-from palio.errors import BrokenLanguage, PalioError, ParseError, UnknownLanguage
+from palio.errors import BrokenLanguage, InvalidArgument, PalioError, ParseError, UnknownLanguage
 
 if TYPE_CHECKING:
     from palio.filters.filter import Filter
@@ -67,6 +68,22 @@ def parser_for(language: str) -> Parser:
     if found is None:
         raise UnknownLanguage(language, languages())
     return found if language in OWN_LANGUAGES else GuardedParser(language, found)
+
+
+def check_options(language: str, parser: Parser, options: Mapping[str, Any]) -> None:
+    """Refuse options that a language of Palio's own does not have; those of a plugin are its own affair."""
+    if isinstance(parser, GuardedParser):
+        return
+    known = _option_names(language)
+    for name in options:
+        if name not in known:
+            has = f"it has {', '.join(known)}" if known else "it has none"
+            raise InvalidArgument(f"the language {language} has no option {name!r}; {has}")
+
+
+@cache
+def _option_names(language: str) -> list[str]:
+    return list(signature(parser_for(language)).parameters)[1:]
 
 
 @lru_cache(maxsize=16_384)

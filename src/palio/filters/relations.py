@@ -8,10 +8,13 @@ enumerable sets. "No" means "not known to cover".
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterator, Sequence
+from math import inf
 from typing import TYPE_CHECKING
 
 from palio.errors import InvalidArgument
+from palio.filters.interval_hull import Hull, hulls_of
 from palio.filters.kinds import Kind
 from palio.filters.tree import And, Leaf, Node, Or, Residual
 from palio.filters.value_sets import ValueSet
@@ -27,7 +30,9 @@ def covers(wide: Node, narrow: Node) -> bool:
     return wide is narrow or wide == narrow or _Comparison().covers(wide, narrow)
 
 
-_MAX_STEPS = 5_000_000  # pairs of conditions compared before giving up with "not known to cover"
+_MAX_STEPS = 500_000  # pairs of conditions compared before giving up with "not known to cover"
+_FEW_CHILDREN = 8  # among which looking up the ones that matter costs more than it saves
+_RESIDUAL = "\0residual"  # in place of a name: a residual covers nothing but itself
 
 
 class _Comparison:
@@ -35,19 +40,23 @@ class _Comparison:
 
     def __init__(self) -> None:
         self._known: dict[tuple[int, int], bool] = {}
-        self._steps = 0
+        self._names: dict[int, frozenset[str]] = {}
+        self._tables: dict[int, _ChildTable] = {}
+        self.steps = 0
 
     def covers(self, wide: Node, narrow: Node) -> bool:
-        self._steps += 1
+        self.steps += 1
         if isinstance(wide, Leaf) and isinstance(narrow, Leaf):
             return wide.attribute == narrow.attribute and wide.values.covers(narrow.values)
+        if isinstance(wide, Residual) and isinstance(narrow, Residual):
+            return _residual_covers(wide, narrow)
         if not isinstance(wide, And | Or) and not isinstance(narrow, And | Or):
             return wide == narrow
         # By identity: nodes live as long as the comparison, and hashing a tree costs as much as comparing it.
         pair = (id(wide), id(narrow))
         answer = self._known.get(pair)
         if answer is None:
-            if self._steps > _MAX_STEPS:
+            if self.steps > _MAX_STEPS:
                 return False
             answer = self._known[pair] = self._compare(wide, narrow)
         return answer
@@ -66,14 +75,120 @@ class _Comparison:
                     return False
             return True
         if isinstance(wide, Or):
-            for child in wide.children:
+            for child in self._children_near(wide, narrow):
                 if self.covers(child, narrow):
                     return True
         if isinstance(narrow, And):
-            for child in narrow.children:
+            for child in self._children_near(narrow, wide):
                 if self.covers(wide, child):
                     return True
         return False
+
+    def _children_near(self, parent: And | Or, other: Node) -> Sequence[Node]:
+        """The children that may cover a node, or be covered by it: those that have an attribute with it in common."""
+        if len(parent.children) <= _FEW_CHILDREN:
+            return parent.children
+        table = self._tables.get(id(parent))
+        if table is None:
+            table = self._tables[id(parent)] = _ChildTable(parent, self._names_in)
+        return table.near(other, self._names_in(other))
+
+    def _names_in(self, node: Node) -> frozenset[str]:
+        names = self._names.get(id(node))
+        if names is None:
+            if isinstance(node, And | Or):
+                names = frozenset().union(*map(self._names_in, node.children))
+            else:
+                names = frozenset({node.attribute if isinstance(node, Leaf) else _RESIDUAL})
+            self._names[id(node)] = names
+        return names
+
+
+class _ChildTable:
+    """The children of a node by the attributes they name; alternatives also by the extent of their values.
+
+    An alternative that is a conjunction covers only what each of its parts covers. So of a thousand alternatives
+    `a = 1 AND b > 2`, those are looked at whose values of `a` extend at least as far as the other node's do.
+    """
+
+    def __init__(self, parent: And | Or, names_in: Callable[[Node], frozenset[str]]) -> None:
+        self._children = parent.children
+        self._by_name: dict[str, list[int]] = {}
+        self._always: list[int] = []
+        extents: dict[tuple[str, str], list[tuple[float, float, int]]] = {}
+        for place, child in enumerate(parent.children):
+            narrowest = _narrowest(child) if isinstance(parent, Or) else None
+            if narrowest is not None:
+                name, hulls = narrowest
+                # Under each group of kinds: it may cover values of any one.
+                for hull in hulls:
+                    extents.setdefault((name, hull.group), []).append((hull.low, hull.high, place))
+                continue
+            names = names_in(child)
+            if not names:
+                self._always.append(place)
+            for name in names:
+                self._by_name.setdefault(name, []).append(place)
+        self._extents = {name: sorted(found) for name, found in extents.items()}
+        self._widths = {name: max(high - low for low, high, _ in found) for name, found in extents.items()}
+
+    def near(self, other: Node, names: frozenset[str]) -> Sequence[Node]:
+        if not names:
+            return self._children
+        places = set(self._always)
+        for name in names if len(names) < len(self._by_name) else self._by_name:
+            if name in names:
+                places.update(self._by_name.get(name, ()))
+        if self._extents:
+            places.update(self._extending_as_far(other, names))
+        return [self._children[place] for place in sorted(places)]
+
+    def _extending_as_far(self, other: Node, names: frozenset[str]) -> Iterator[int]:
+        leaves = _leaves_of(other)
+        if leaves is None:
+            yield from (place for key, found in self._extents.items() if key[0] in names for _, _, place in found)
+            return
+        for leaf in leaves:
+            hulls = hulls_of(leaf.values)
+            if not hulls:  # no values, which every set covers
+                yield from (place for found in self._extents.values() for _, _, place in found)
+                continue
+            # A set that covers the leaf extends as far in every group, so that one group is enough to look at.
+            hull = hulls[-1]
+            key = leaf.attribute, hull.group
+            found = self._extents.get(key)
+            if found is None:
+                continue
+            # None begins further to the left than the widest of all that ends where the hull does.
+            first = bisect_left(found, (hull.high - self._widths[key],))
+            last = bisect_right(found, (hull.low, inf))
+            yield from (place for _, high, place in found[first:last] if high >= hull.high)
+
+
+def _narrowest(node: Node) -> tuple[str, list[Hull]] | None:
+    """The attribute of a leaf, or of a leaf of a conjunction, whose values extend least, and their hulls."""
+    found = [(leaf.attribute, hulls) for leaf in _leaves_in(node) if (hulls := hulls_of(leaf.values))]
+    return min(found, key=lambda each: max(hull.high - hull.low for hull in each[1]), default=None)
+
+
+def _leaves_in(node: Node) -> list[Leaf]:
+    return [each for each in (node.children if isinstance(node, And) else (node,)) if isinstance(each, Leaf)]
+
+
+def _leaves_of(node: Node) -> list[Leaf] | None:
+    """The leaves of a leaf, or of a conjunction of leaves and residuals; None for another shape."""
+    parts = node.children if isinstance(node, And) else (node,)
+    return None if any(isinstance(each, And | Or) for each in parts) else _leaves_in(node)
+
+
+def _residual_covers(wide: Residual, narrow: Residual) -> bool:
+    """Whether two conditions restrict one computed value, and the one admits all that the other does."""
+    if wide == narrow:
+        return True
+    if wide.timezone != narrow.timezone or wide.attributes != narrow.attributes:
+        return False
+    one, other = wide.restricted, narrow.restricted
+    return one is not None and other is not None and one[0] == other[0] and one[1].covers(other[1])
 
 
 def overlaps(first: Node, second: Node, mode: str = "open", single_valued: bool = True) -> bool:

@@ -49,6 +49,7 @@ from palio.filters.kinds import (
     exact_number,
 )
 from palio.filters.monotone_search import Inverse, exact_numbers_rounding_into, preimage_of_kind
+from palio.filters.shifted_sets import shifted
 from palio.filters.value_predicates import common_prefix, computed_range
 from palio.filters.value_sets import EMPTY, FULL, Intervals, ValueSet, after_prefix, span, union_all
 
@@ -272,6 +273,8 @@ def _rule(function: _Applied, timezone: str) -> _Rule | None:
         return None if function.constants else _Rule(_DAYS, _TEXTS | _MOMENTS, _as_day)
     if function.place > 0 and function.name != "datediff":
         return None
+    if function.name in ("ceil", "floor") and function.constants:
+        return None
     return _RULES.get(function.name)
 
 
@@ -346,6 +349,8 @@ def _pull_back(function: _Applied, values: ValueSet, timezone: str) -> ValueSet:
     """The arguments for which a monotone function is in a set."""
     rule = _rule(function, timezone)
     assert rule is not None  # the caller has it
+    if (found := _shifted_back(function, values)) is not None:
+        return found
     run = compile_expression(function(Attribute("x")), timezone)
     parts = dict.fromkeys(KINDS, FULL if values.contains(None) else EMPTY)
     for kind in rule.kinds - {Kind.INTEGER, Kind.DECIMAL} if rule.is_double else rule.kinds:
@@ -353,6 +358,18 @@ def _pull_back(function: _Applied, values: ValueSet, timezone: str) -> ValueSet:
     if rule.is_double:
         parts.update(exact_numbers_rounding_into(parts[Kind.FLOAT]))
     return ValueSet.of(parts)
+
+
+def _shifted_back(function: _Applied, values: ValueSet) -> ValueSet | None:
+    """The numbers that are in a bounded set once a constant is added or subtracted; None for all else."""
+    if function.name not in ("+", "-") or (function.name == "-" and function.place > 0):
+        return None
+    constant = function.constant
+    if type(constant) not in (int, Decimal) or not values.parts[Kind.DATE].is_empty:  # days are shifted too
+        return None
+    if function.name == "+":
+        constant = -constant if type(constant) is int else constant.copy_negate()
+    return shifted(values, constant)
 
 
 # Choices and prefixes
@@ -400,7 +417,7 @@ def _preimage_of_prefix(function: _Applied, argument: Expression, values: ValueS
         return None
     # Values of other kinds are written as texts; their texts must all be in the set, or all outside.
     exceptions = texts.complement() if texts.inside else texts
-    if any(_may_be_of_others(low, high) for low, high in exceptions.spans()):
+    if any(may_begin_another_kind(low, high) for low, high in exceptions.spans()):
         return None
     parts = dict.fromkeys(KINDS, FULL if texts.inside else EMPTY)
     parts[Kind.MISSING] = parts[Kind.NULL] = values.parts[Kind.NULL]
@@ -419,7 +436,7 @@ def _prefix_size(function: _Applied) -> int | None:
     return None
 
 
-def _may_be_of_others(low: str | None, high: str | None) -> bool:
+def may_begin_another_kind(low: str | None, high: str | None) -> bool:
     """Whether the text of a value that is no string may be between two cuts."""
     start = "" if low is None else common_prefix(low, high)
     return not start or start[0] in _FIRST_OF_NUMBERS or any(word.startswith(start) for word in WORD_VALUES)

@@ -18,7 +18,7 @@ from math import isinf, isnan
 from typing import Final
 
 from palio.events.names import split_path
-from palio.events.values import MIN_INT64, Scalar
+from palio.events.values import MICROS_PER_DAY, MIN_INT64, Scalar
 from palio.filters.comparisons import (
     Term,
     comparison_terms,
@@ -151,15 +151,14 @@ def _plain_to_sql(name: str, wanted: ValueSet, timezone: str) -> tuple[str, int]
     if not absent and _kinds_in(left_out) < _kinds_in(wanted):
         return f"{name} IS NOT NULL AND {_all_but(name, left_out, timezone)}", 1
     pieces = list(absent)
+    total = pieces[0].values if pieces else NO_VALUE
     for group in _GROUPS:
         # What earlier groups wrote may already accept all that is wanted of this one.
-        have = union_of(piece.values for piece in pieces) or NO_VALUE
-        if all(have.parts[kind] == wanted.parts[kind] for kind in group):
-            continue
-        pieces.extend(_write_group(name, group, wanted, timezone))
+        if any(total.parts[kind] != wanted.parts[kind] for kind in group):
+            pieces.extend(_write_group(name, group, wanted, timezone))
+            total = union_of([piece.values for piece in pieces]) or NO_VALUE
     # Checked against the meaning of the text: if the pieces accept too much or too little, each kind gets a guard.
-    total = union_of(piece.values for piece in pieces) or NO_VALUE
-    if not all(total.parts[kind] == wanted.parts[kind] for kind in TYPE_NAMES):
+    if any(total.parts[kind] != wanted.parts[kind] for kind in TYPE_NAMES):
         pieces = list(absent)
         pieces += [_guarded(name, kind, wanted) for kind in TYPE_NAMES if not wanted.parts[kind].is_empty]
     return _join(" OR ", 2, [(piece.text, piece.binding) for piece in pieces], "FALSE")
@@ -362,6 +361,8 @@ def literal_to_sql(value: Scalar | Months | Micros) -> str:
             return f"DATE'{value.isoformat()}'"
         case Months(months):
             return f"INTERVAL '{months}' MONTH"
+        case Micros(micros, True):
+            return f"INTERVAL '{micros // MICROS_PER_DAY}' DAY"
         case Micros(micros):
             sign, rest = ("-" if micros < 0 else ""), abs(micros)
             return f"INTERVAL '{sign}{rest // 1_000_000}.{rest % 1_000_000:06d}' SECOND"
@@ -424,10 +425,13 @@ def _call(function: str, arguments: tuple[Expression, ...]) -> str:
         case "cast":
             type_name = arguments[1]
             assert isinstance(type_name, Literal)
-            return f"CAST({texts[0]} AS {str(type_name.value).upper()})"
+            # The brackets of the cast are enough: a second pair would exceed the parser's levels before the tree's do.
+            operand = texts[0][1:-1] if _is_bracketed(arguments[0]) else texts[0]
+            return f"CAST({operand} AS {str(type_name.value).upper()})"
         case "case":
             pairs = "".join(f" WHEN {a} THEN {b}" for a, b in zip(texts[0::2], texts[1::2], strict=False))
-            return f"(CASE{pairs}{f' ELSE {texts[-1]}' if len(texts) % 2 else ''} END)"
+            # Its END closes it: brackets around each would exceed the parser's levels before the tree's do.
+            return f"CASE{pairs}{f' ELSE {texts[-1]}' if len(texts) % 2 else ''} END"
     if function in _PREFIXES:
         # A sign before a number would be read as part of it.
         return f"({_PREFIXES[function]} {f'({texts[0]})' if texts[0][0].isdigit() else texts[0]})"
@@ -440,12 +444,17 @@ def _call(function: str, arguments: tuple[Expression, ...]) -> str:
     return f"{function}({', '.join(texts)})"
 
 
+def _is_bracketed(expression: Expression) -> bool:
+    return isinstance(expression, Call) and expression.function in _BRACKETED
+
+
 _PREFIXES = {"neg": "-", "positive": "+", "~": "~"}
 _WITH_UNITS = frozenset({"timestampadd", "timestampdiff"})  # the first argument is an unquoted word
 _QUOTE = "'"
 # Parts of a time that Spark has no function for.
 _EXTRACTED = {"second_with_fraction": "SECOND", "dayofweek_iso": "DAYOFWEEK_ISO", "yearofweek": "YEAROFWEEK"}
 _TESTS = {"isnull": "NULL", "isnotnull": "NOT NULL", "istrue": "TRUE", "isfalse": "FALSE"}
+_BRACKETED = _INFIX | _COMPARISONS | {"and", "or", "not", "div", *_TESTS, *_PREFIXES}
 
 _PLAIN_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 
@@ -454,14 +463,15 @@ KEYWORDS: Final = frozenset(
     "all and any anti array as between both by case cast collate constraint create cross cube current_date "
     "current_time current_timestamp current_user date day days distinct div else end escape except exists extract "
     "false filter first following for from full group having hour hours ilike in inner intersect interval into is "
-    "join last lateral leading left like limit map minus minute minutes month months natural not null nulls on only "
-    "or order outer overlaps overlay position preceding primary range regexp right rlike row rows second seconds "
+    "join last lateral leading left like limit map minus minute minutes month months natural none not null nulls on "
+    "only or order outer overlaps overlay position preceding primary range regexp right rlike row rows second seconds "
     "select semi session_user set similar some struct substr substring table then time timestamp timestamp_ltz "
     "timestamp_ntz to trailing trim true try_cast type typeof unbounded union unique unknown using values void week "
     "weeks when where window with within year years".split()
 )
 
 
+@lru_cache(maxsize=4096)  # computed attributes are named by the thousand after few attributes
 def name_to_sql(attribute: str) -> str:
     """An attribute's name in SQL, each segment back-quoted where it must be."""
     return ".".join(_quoted(each) for each in split_path(attribute))

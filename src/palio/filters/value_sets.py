@@ -85,7 +85,16 @@ class Intervals:
 
     def covers(self, other: Intervals) -> bool:
         """Whether every value of the other set is in this one."""
-        return other.is_empty or self.is_full or self.intersect(other) == other
+        if other.is_empty or self.is_full:
+            return True
+        # Found by bisection for each interval of the other set, because one of the two often has very many.
+        for low, high in other.spans():
+            above = 0 if low is None else bisect_right(self.cuts, low)
+            if bool(above & 1) is self.inside:  # outside of this set where the interval begins
+                return False
+            if above < len(self.cuts) and (high is None or self.cuts[above] < high):
+                return False
+        return True
 
     def overlaps(self, other: Intervals) -> bool:
         """Whether some value is in both sets."""
@@ -254,9 +263,13 @@ class ValueSet:
             any(map(_distinguishes_equal_values, wanted)) and any(map(_has_equal_representations, listed))
         ):
             return ValueSet.points(value for value in listed if all(test.passes(value) for test in wanted))
-        if are_contradictory(wanted) or any(test.fails_throughout(parts) for test in wanted):
+        if any(test.fails_throughout(parts) for test in wanted):
             return NO_VALUE
-        return ValueSet(parts, frozenset(each for each in drop_implied(wanted) if not each.holds_throughout(parts)))
+        if len(wanted) > 1:
+            if are_contradictory(wanted):
+                return NO_VALUE
+            wanted = drop_implied(wanted)
+        return ValueSet(parts, frozenset(each for each in wanted if not each.holds_throughout(parts)))
 
     def part(self, kind: Kind) -> Intervals:
         return self.parts[kind]
@@ -341,6 +354,8 @@ class ValueSet:
         return self._enumerate(limit)
 
     def _enumerate(self, limit: int) -> list[Value] | None:
+        if self.parts[Kind.STRING].is_full:  # as of nearly every set with a pattern
+            return None
         found: list[Value] = []
         for kind in KINDS:
             part = self.parts[kind]
@@ -362,6 +377,8 @@ def union_of(sets: Iterable[ValueSet]) -> ValueSet | None:
     plain: list[ValueSet] = []
     for each in sets:
         (maximal if each.tests else plain).append(each)
+    if len(plain) == 1 and not maximal:
+        return plain[0]
     total = ValueSet(tuple(union_all(each.parts[kind] for each in plain) for kind in KINDS))
     for each in maximal:
         if total.covers(each):

@@ -35,7 +35,7 @@ def parse(condition: Any, *, timezone: str = "UTC") -> Filter:
     of time.
     """
     holds = And(tuple(map(_lower, _read_condition(condition))))
-    return Filter(holds, lambda: complement(holds))
+    return Filter.of_tree(holds, lambda: complement(holds))
 
 
 MAX_NESTING_LEVELS: Final = 50

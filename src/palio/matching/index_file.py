@@ -23,7 +23,7 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-from palio.errors import IndexFileError, PalioError
+from palio.errors import IndexFileError, IndexFileNotFound, PalioError
 from palio.filters.filter import Filter
 from palio.filters.like import LikePattern
 from palio.filters.sql_writer import leaf_to_sql, literal_to_sql, name_to_sql
@@ -221,6 +221,8 @@ class _IndexReader:
                 if size < len(_MAGIC) + _FOOTER.size:
                     raise self._refusal("is too short to be a saved matcher")
                 self._map = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        except FileNotFoundError as error:
+            raise IndexFileNotFound(str(path), f"cannot be opened: {error.strerror}") from error
         except OSError as error:
             raise self._refusal(f"cannot be opened: {error.strerror or error}") from error
         if self._map[: len(_MAGIC)] != _MAGIC:

@@ -11,25 +11,28 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import EllipsisType
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from palio.errors import DuplicateSubscription, InvalidArgument, PalioError, UnknownSubscription
 from palio.events import Event
-from palio.languages.sql.template_cache import BoundTemplate
+from palio.filters.explanation import Explanation, explain
+from palio.matching.access_paths import AccessPaths
 from palio.matching.batch_match import segment_candidates
 from palio.matching.catalogue import Catalogue
-from palio.matching.columnar.bulk_load import ReadCondition
+from palio.matching.columnar.computed_attributes import of_any_kind
 from palio.matching.columnar.segment import Segment
 from palio.matching.live_segment import LiveSegment
 from palio.matching.residuals import check_residuals
-from palio.matching.segments import IndexSnapshot, SegmentSet
-from palio.matching.subscription import Subscription, Subscriptions
+from palio.matching.segments import IndexSnapshot, SegmentSet, read_condition
+from palio.matching.subscription import Subscription, Subscriptions, columns_of_pairs, list_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+_T = TypeVar("_T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +46,8 @@ class Statistics:
     index_bytes: int
     beside_bytes: int
     slow: int
-    """Subscriptions that cost every event a look: without a value to file under, or with an expression few share."""
+    """Subscriptions that cost an event more than ten equalities do: those without a value to file under, those with an
+    expression that few share, and the residuals."""
     computed: int
     """Expressions that are computed for every event, or for a batch in columns."""
     residuals: int
@@ -57,18 +61,24 @@ class Statistics:
 class Matcher:
     """Holds subscriptions and tells which of them want an event. Safe to use from many threads.
 
+    It takes a mapping of ids to conditions, and is used like one: `wants[id] = where` adds or replaces.
     With `background=False` it starts no thread of its own, for owners that must say themselves what is done when: they
     ask for `work` now and then, and call what that returns.
 
-    >>> wants = Matcher()
+    >>> wants = Matcher({"all": "symbol = 'ACME'"})
     >>> wants.add("desk", "symbol = 'ACME' AND price > 100")
-    >>> wants.match({"symbol": "ACME", "price": 120})
-    {'desk'}
+    >>> sorted(wants.match({"symbol": "ACME", "price": 120}))
+    ['all', 'desk']
     """
 
-    def __init__(self, *, background: bool = True) -> None:
+    def __init__(
+        self, subscriptions: Mapping[str, Any] | Iterable[tuple[str, Any]] = (), *, background: bool = True
+    ) -> None:
+        """A matcher of subscriptions as `add_many` takes them."""
         self._segments = SegmentSet(background)
         self._replace_epoch = 0  # goes up at the beginning and at the end of replace(): odd while one is under way
+        if subscriptions != ():
+            self.add_many(subscriptions)
 
     @property
     def _catalogue(self) -> Catalogue:
@@ -92,21 +102,30 @@ class Matcher:
         the merging to come.
         """
         subscription = Subscription(id, where, language, subscriber, {} if metadata is None else metadata, timezone)
-        condition = _condition(subscription)
+        condition = read_condition(subscription)
         with self._segments.lock:
             if self._segments.snapshot.number_of(id) is not None:
                 raise DuplicateSubscription(id)
             self._segments.add(subscription, condition)
 
     def add_many(
-        self, ids: Iterable[str], wheres: Iterable[Any], *, language: str = "sql", timezone: str = "UTC"
+        self,
+        ids: Iterable[str] | Mapping[str, Any] | Iterable[tuple[str, Any]],
+        wheres: Iterable[Any] | None = None,
+        *,
+        language: str = "sql",
+        timezone: str = "UTC",
     ) -> None:
         """Add many subscriptions at once: several times as fast as one by one. All are added, or none.
 
-        Costs some microseconds each for conditions that differ from others in their literals alone, the parsing for the
-        rest.
+        Takes ids and their conditions; or, alone, a mapping of ids to conditions, or pairs of both. Costs some
+        microseconds each for conditions that differ from others in their literals alone, the parsing for the rest.
         """
-        names, conditions = list(ids), list(wheres)
+        names, conditions = (
+            columns_of_pairs(ids)
+            if wheres is None
+            else (list_of(ids.keys() if isinstance(ids, Mapping) else ids, "ids"), list_of(wheres, "conditions"))
+        )
         if len(names) != len(conditions):
             raise InvalidArgument(f"every id has one condition; there are {len(names)} ids and {len(conditions)}")
         self._add_many(Subscriptions.of_texts(names, conditions, language, timezone))
@@ -135,6 +154,17 @@ class Matcher:
                 raise UnknownSubscription(id)
             self._segments.set_tombstone(number)
             self._segments.start_due_renumbering()
+
+    def discard(self, id: str) -> None:
+        """Take a subscription out if it is there."""
+        with self._segments.lock:
+            if id in self:
+                self.remove(id)
+
+    def clear(self) -> None:
+        """Take all subscriptions out."""
+        with self._segments.lock:
+            self.remove_many(list(self))
 
     def remove_many(self, ids: Iterable[str]) -> None:
         """Take many subscriptions out at once. All are removed, or none."""
@@ -171,7 +201,7 @@ class Matcher:
             {} if metadata is ... or metadata is None else metadata,
             timezone,
         )
-        condition = _condition(given)
+        condition = read_condition(given)
         with self._segments.lock:
             number = self._segments.snapshot.number_of(id)
             if number is None:
@@ -190,10 +220,25 @@ class Matcher:
             self._replace_epoch += 1
             self._segments.start_due_renumbering()
 
+    def __setitem__(self, id: str, where: Any) -> None:
+        """As `replace` where the id is there, and as `add` where it is not; a `Subscription` brings all it has."""
+        if isinstance(where, Subscription):
+            others = {"subscriber": where.subscriber, "metadata": where.metadata}
+            options: dict[str, Any] = {"language": where.language, "timezone": where.timezone, **others}
+            where = where.where
+        else:
+            options = {}
+        with self._segments.lock:
+            put = self.replace if id in self else self.add
+            put(id, where, **options)
+
+    def __delitem__(self, id: str) -> None:
+        self.remove(id)
+
     # Matching
 
-    def match(self, event: Event | Mapping[str, Any] | str | bytes) -> set[str]:
-        """The ids of all subscriptions that want an event (a dict, JSON text, or an Event)."""
+    def match(self, event: Any) -> set[str]:
+        """The ids of all subscriptions that want an event: an Event, or what `Event.read` takes."""
         attributes = Event.read(event).attributes
         self._segments.seal_when_quiet()
         while True:
@@ -203,6 +248,23 @@ class Matcher:
             # subscription that was replaced too, it would have neither form. Match again.
             if self._segments.snapshot is snapshot:
                 return set(snapshot.catalogue.ids_of(found))
+
+    def explain(self, id: str, event: Any) -> Explanation:
+        """Which conditions of a subscription held and which failed, and by which part of the index each is decided.
+
+        As `Filter.explain`. Costs some milliseconds, and more where subscriptions were added just now: they are sealed.
+        """
+        attributes = Event.read(event).attributes
+        with self._segments.lock:
+            self._segments.seal()
+            snapshot = self._segments.snapshot
+        number = snapshot.number_of(id)
+        if number is None:
+            raise UnknownSubscription(id)
+        found = snapshot.catalogue[number].filter
+        segment = next(each for each in snapshot.segments if each.holds(number))
+        paths = AccessPaths(found.tree, segment.indexed)
+        return explain(found.written, attributes, found.timezone, paths.of)
 
     def match_event(self, event: Event) -> list[int]:
         """As `match`, but the numbers of all matches (`numbered_ids` has their ids), in no promised order."""
@@ -222,17 +284,14 @@ class Matcher:
     def match_batch(self, events: Any) -> pa.Table:
         """All matches of a batch, as a table of `row` (int64) and `subscription` (dictionary of ids), by row.
 
-        Those of one row are in no promised order. Takes a pyarrow Table or RecordBatch, or a sequence of events as
-        `match` takes them. Costs less per event than `match`, because the values of a column are looked up together.
+        Those of one row are in no promised order. Takes a pyarrow Table or RecordBatch, a frame of pandas or Polars,
+        or a sequence of events as `match` takes them. Costs less per event than `match`, because the values of a column
+        are looked up together.
         """
-        from palio.matching.batch_match import match_batch
+        from palio.matching.batch_match import count_rows, match_batch
 
-        if len(self._segments.snapshot.live) and self._segments.lock.acquire(blocking=False):
-            try:
-                self._segments.seal()
-            finally:
-                self._segments.lock.release()
-        # While another thread adds, the live segment is evaluated row by row instead: adding never stops matching.
+        if len(self._segments.snapshot.live):
+            self._segments.seal_for_batch(count_rows(events))
         snapshot, epoch = self._segments.snapshot, self._replace_epoch
         found = match_batch(events, snapshot.segments, snapshot.live, snapshot.catalogue)
         if self._replace_epoch == epoch and epoch % 2 == 0:
@@ -292,9 +351,7 @@ class Matcher:
 
     def _sealed(self) -> tuple[Segment, ...]:
         """All segments, after the live one is sealed."""
-        with self._segments.lock:
-            self._segments.seal()
-            return self._segments.snapshot.segments
+        return self._segments.seal_for_reading()
 
     def _residual_numbers(self) -> Iterator[int]:
         """The numbers of the subscriptions with residual conditions."""
@@ -321,6 +378,18 @@ class Matcher:
             raise UnknownSubscription(id)
         found = snapshot.catalogue[number]
         return replace(found) if found.metadata else found  # whose metadata the caller may change
+
+    def get(self, id: str, default: _T | None = None) -> Subscription | _T | None:
+        """A subscription as it was added, or the default where there is none."""
+        try:
+            return self[id]
+        except UnknownSubscription:
+            return default
+
+    def items(self) -> Iterator[tuple[str, Subscription]]:
+        """Ids and subscriptions, in the order in which they were added; `Matcher(items)` is a copy."""
+        subscriptions = self.subscriptions()
+        return ((id, replace(subscriptions[at])) for at, id in enumerate(subscriptions.ids))
 
     def __iter__(self) -> Iterator[str]:
         """The ids, in the order in which they were added."""
@@ -356,8 +425,11 @@ class Matcher:
             live=len(snapshot.live),
             index_bytes=sum(segment.nbytes for segment in snapshot.segments) + snapshot.tombstones.nbytes,
             beside_bytes=snapshot.catalogue.nbytes,
-            slow=sum(int(segment.postings.always) + segment.unshared for segment in snapshot.segments),
-            computed=len({each.name for segment in snapshot.segments for each in segment.computed}),
+            slow=sum(
+                int(segment.postings.always) + segment.unshared + len(segment.residual_numbers)
+                for segment in snapshot.segments
+            ),
+            computed=len({of_any_kind(each.name) for segment in snapshot.segments for each in segment.computed}),
             residuals=sum(len(segment.residual_numbers) for segment in snapshot.segments),
         )
 
@@ -394,17 +466,6 @@ class Matcher:
         It may be called in any thread. Each is returned once.
         """
         return self._segments.work()
-
-
-def _condition(subscription: Subscription) -> ReadCondition:
-    """The condition of a subscription, in the form that is cheapest to read."""
-    if subscription.language == "sql" and isinstance(subscription.where, str):
-        # No filter is made: the live segment and sealing work on templates. With it, a condition that is seen for the
-        # first time would take twice as long (510 instead of 270 µs, measured).
-        bound = BoundTemplate.parse(subscription.where, subscription.timezone)
-        if bound is not None:
-            return bound
-    return subscription.filter
 
 
 def _first_repeated(ids: Sequence[str]) -> str:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
-from palio.errors import EventError, InvalidSubscription, PalioError
+from palio.errors import EventError, InvalidArgument, InvalidSubscription, PalioError
 from palio.filters.filter import Filter
 from palio.matching.metadata import copy_value, plain_text
 
@@ -45,6 +45,13 @@ class Subscription:
     def _set(self, field: str, value: Any) -> None:
         # The class is frozen for its users; only `__post_init__` writes.
         object.__setattr__(self, field, value)
+
+    @classmethod
+    def of(cls, id: str, where: Any, language: str = "sql", timezone: str = "UTC") -> Subscription:
+        """A subscription from its id and what it wants: a condition, or a subscription that gets this id."""
+        if isinstance(where, Subscription):
+            return where if where.id == id else replace(where, id=id)
+        return cls(id, where, language, timezone=timezone)
 
     @property
     def filter(self) -> Filter:
@@ -93,7 +100,7 @@ class Subscriptions:
         is_plain = language == "sql" and timezone == "UTC" and set(map(type, wheres)) == set(map(type, ids)) == {str}
         if is_plain and all(ids) and "".join(ids).isascii():
             return cls(ids, wheres)
-        return cls.of([Subscription(*each, language, timezone=timezone) for each in zip(ids, wheres, strict=True)])
+        return cls.of([Subscription.of(*each, language, timezone) for each in zip(ids, wheres, strict=True)])
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -108,6 +115,26 @@ class Subscriptions:
     def at(self, places: Iterable[int]) -> Subscriptions:
         chosen = list(places)
         return Subscriptions([self.ids[each] for each in chosen], [self.wants[each] for each in chosen])
+
+
+def list_of(given: Any, what: str) -> list[Any]:
+    """Many ids or conditions. One of them by itself is refused: it would be read as its characters or keys."""
+    if isinstance(given, str | bytes | Mapping | Filter) or not isinstance(given, Iterable):
+        raise InvalidArgument(
+            f"add_many takes a list of {what}, not {type(given).__name__}; add takes one subscription"
+        )
+    return list(given)
+
+
+def columns_of_pairs(given: Any) -> tuple[list[Any], list[Any]]:
+    """Ids and conditions of a mapping of one to the other, or of pairs of both."""
+    if isinstance(given, Mapping):
+        return list(given), list(given.values())
+    pairs = list_of(given, "pairs of an id and a condition, or a mapping")
+    for pair in pairs:
+        if not isinstance(pair, tuple | list) or len(pair) != 2:
+            raise InvalidArgument(f"a pair of an id and a condition is needed, not {pair!r:.60}")
+    return [id for id, _ in pairs], [where for _, where in pairs]
 
 
 def _text(subscription: Subscription, field: str, what: str) -> str:

@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import count
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from palio.routing import messages
-from palio.routing.announcements import Announcements, InterestReports
+from palio.routing.announcements import OPTIMISER_TIMER, ROUTING_TREES_TOPIC, Announcements
 from palio.routing.client_requests import ClientRequests, RequestQueue
 from palio.routing.codec import Arrival
 from palio.routing.combinations import Combination
@@ -41,14 +41,18 @@ from palio.routing.effects import (
     Work,
     WorkDone,
 )
+from palio.routing.election import Election, candidate_of
 from palio.routing.event_router import EventRouter, LinkCredit
-from palio.routing.forwarding.content import FloodForwarding
+from palio.routing.forwarding.content import FloodForwarding, HierarchicalForwarding
 from palio.routing.forwarding.precomputed_headers import SnapshotSource, TableSnapshot
-from palio.routing.forwarding.strategy import Forwarding, ForwardingConfig, make_forwarding
+from palio.routing.forwarding.strategy import Forwarding, ForwardingConfig, InterestListener, make_forwarding
 from palio.routing.log_replay import LogReplay
 from palio.routing.messages import Offer, Publish, PublishClient, Request, Settle
 from palio.routing.routing_tables import RoutingTables
 from palio.routing.spanning_tree import ActiveLinks, SpanningTree, fixed_random
+
+if TYPE_CHECKING:
+    from palio.routing.forwarding.prefix.optimiser_role import OptimiserRole
 
 _EMPTY_DISK: Final = Remembered()
 _MAX_WAITING_EVENTS: Final = 10_000  # for the credit of one link
@@ -63,8 +67,10 @@ class Broker:
         "_credit",
         "_effects",
         "_forwarding",
+        "_hierarchy",
         "_jobs",
         "_links",
+        "_optimiser",
         "_postponed",
         "_replay",
         "_requests",
@@ -99,11 +105,26 @@ class Broker:
         self._forwarding = _forwarding(node, incarnation, combination)
         self._credit = LinkCredit(int(combination.options.get("queue", _MAX_WAITING_EVENTS)), effects)
         self.delivery = DurableDelivery(node, incarnation, combination, remembered, tokens, effects)
-        self._router = EventRouter(self._forwarding, self._credit, self.delivery, combination.has_circles, effects)
+        self._router = EventRouter(
+            self._forwarding, self._credit, self.delivery, combination.has_circles, effects, combination.options
+        )
         self.link_filters = self._router.link_filters
-        reports = InterestReports(node, self._router) if combination.has_optimiser else None
-        self._announcements = Announcements(self._forwarding, reports, effects)
-        self.tables = RoutingTables(node, combination, reports or self._router, effects)
+        self._announcements = Announcements(self._forwarding, effects)
+        listener: InterestListener = self._router
+        self._optimiser: OptimiserRole | None = None
+        if combination.has_optimiser:
+            # Imported here: it brings kernels along, as prefix forwarding does.
+            from palio.routing.forwarding.prefix.optimiser_role import OptimiserRole
+
+            self._optimiser = OptimiserRole(
+                node, incarnation, combination.options, self._router, self._announcements, in_use, effects
+            )
+            listener = self._optimiser.reports
+        self.tables = RoutingTables(node, combination, listener, effects)
+        self._hierarchy: Election | None = None
+        if combination.is_hierarchical:
+            own = candidate_of(node, incarnation, combination.options.get("root"))
+            self._hierarchy = Election(own, self._on_root_elected, effects)
         # The tables report to the router, and the router looks up recipients in them: one must be made first.
         self._router.serve(self.tables.subscriptions)
         self._settlement = Settlement(node, incarnation, in_use, effects)
@@ -148,10 +169,12 @@ class Broker:
             # Effects are in order: neighbours get the filters before the events of this batch.
             if self.tables.is_dirty:
                 self.tables.send_updates()
-            if self._announcements.has_reports:
-                self._announcements.send_report()
+            if self._optimiser is not None:
+                self._optimiser.send_report()
             self._requests.write()
         jobs = self._router.jobs()  # asked before events are routed, as `HasBackgroundWork` promises
+        if self._optimiser is not None and (job := self._optimiser.work()) is not None:
+            jobs.append(job)
         if self.delivery.is_dirty:
             self._send_reach_and_attempts()
         self._router.route()
@@ -198,6 +221,16 @@ class Broker:
         """The tables for a job that writes headers in this broker's stead; None where the forwarding has no headers."""
         return self._forwarding.entry_table() if isinstance(self._forwarding, SnapshotSource) else None
 
+    @property
+    def optimiser(self) -> int | None:
+        """The number of the broker that makes the routing trees; None where none does."""
+        return None if self._optimiser is None else self._optimiser.elected
+
+    @property
+    def content_reads(self) -> int:
+        """The number of events whose content this broker has examined."""
+        return self._router.content_reads
+
     # Links
 
     def _on_received(self, received: Received) -> None:
@@ -226,6 +259,8 @@ class Broker:
     def _on_timer(self, fired: TimerFired) -> None:
         if fired.name == RETRY_TIMER:
             self.delivery.on_timer()
+        elif self._optimiser is not None and fired.name == OPTIMISER_TIMER:
+            self._optimiser.on_timer()
         else:
             self._links.on_timer(fired.name)
 
@@ -233,18 +268,50 @@ class Broker:
         """Take a link into use; the tables follow with the updates at the end of the batch."""
         self.tables.open_link(link)
         self.delivery.open_link(link)
+        # Before what was announced: a broker that loses the election resigns before it sees the winner's tree.
+        for election in self._elections:
+            election.open_link(link)
         self._announcements.open_link(link)
 
     def _close_link(self, link: int) -> None:
         """Give a link up: all that came by it is withdrawn."""
         self.tables.close_link(link)
         self.delivery.close_link(link)
+        for election in self._elections:
+            election.close_link(link)
         for collaborator in (self._replay, self._settlement, self.claims):
             collaborator.echo.close_link(link)
 
     def _restart_link(self, link: int) -> None:
         self.tables.forget(link)
         self.delivery.restart_link(link)
+        for election in self._elections:
+            election.restart_link(link)
+
+    def _on_announce(self, link: int, message: messages.Announce) -> None:
+        is_new = self._clients.on_announce(link, message)
+        if is_new and self._optimiser is not None and message.topic == ROUTING_TREES_TOPIC:
+            self._optimiser.on_announcement(message)
+
+    @property
+    def _elections(self) -> list[Election | OptimiserRole]:
+        """The election of the optimiser, or of the root of a hierarchy: no network has both."""
+        return [each for each in (self._optimiser, self._hierarchy) if each is not None]
+
+    def _on_candidate(self, link: int, message: messages.Candidate) -> None:
+        for election in self._elections:
+            election.on_candidate(link, message)
+
+    def _on_report(self, link: int, message: messages.Report) -> None:
+        if self._optimiser is None:
+            self._effects.append(Drop("no optimiser here", message))
+        else:
+            self._optimiser.on_report(link, message)
+
+    def _on_root_elected(self, root: messages.Candidate, parent: int) -> None:
+        self.tables.direct(parent)
+        if isinstance(self._forwarding, HierarchicalForwarding):
+            self._forwarding.parent = parent
 
     def _on_settle(self, link: int, query: Settle) -> None:
         # Updates are sent at the end of a batch otherwise, and the query must not overtake them.
@@ -285,6 +352,8 @@ def _forwarding(node: int, incarnation: int, combination: Combination) -> Forwar
     setting = ForwardingConfig(
         node, incarnation, combination.propagation, combination.advertisements, combination.options
     )
+    if combination.is_hierarchical:
+        return HierarchicalForwarding(setting)
     return make_forwarding(combination.forwarding, setting)
 
 
@@ -311,8 +380,9 @@ _CONTROL_HANDLERS: Final[dict[type[messages.Message], Callable[[Broker, int, Any
     messages.Unadvertise: lambda broker, link, message: broker.tables.on_unadvertise(link, message.key),
     messages.Settle: Broker._on_settle,
     messages.Settled: lambda broker, link, message: broker._settlement.receive(link, message),
-    messages.Announce: lambda broker, link, message: broker._clients.on_announce(link, message),
-    messages.Report: lambda broker, link, message: broker._announcements.forward_report(link, message),
+    messages.Announce: Broker._on_announce,
+    messages.Report: Broker._on_report,
+    messages.Candidate: Broker._on_candidate,
     messages.Reach: lambda broker, link, message: broker.delivery.on_reach(link, message),
     messages.Replay: lambda broker, link, message: broker._replay.on_replay(link, message),
     messages.Replayed: lambda broker, link, message: broker._replay.on_replayed(link, message),

@@ -31,7 +31,6 @@ from palio.routing.messages import (
     Accepted,
     AdvertiseClient,
     Announce,
-    AnnounceClient,
     ClaimClient,
     ClientRequest,
     Confirmed,
@@ -175,9 +174,6 @@ class ClientRequests:
                 self.tables.unadvertise(client, request.name)
             case PublishBatch():
                 self._publish_batch(client, request.events)
-            case AnnounceClient():
-                message = Announce(request.topic, request.version, request.data)
-                self.announcements.announce(client, message, self.links.in_use)
             case ForgetClient():
                 self._give_up(client, request)
             case ReplayClient():
@@ -193,13 +189,13 @@ class ClientRequests:
         advertisements = self.tables.advertisements.names(client)
         return [*map(UnsubscribeClient, subscriptions), *map(UnadvertiseClient, advertisements)]
 
-    def on_announce(self, interface: int, message: Announce) -> None:
-        """Take an announcement to all brokers, perhaps that one of them is given up."""
+    def on_announce(self, interface: int, message: Announce) -> bool:
+        """Take an announcement to all brokers, perhaps that one of them is given up; whether it is new."""
         number = message.topic.removeprefix(_GIVEN_UP_TOPIC)
         if number != message.topic and number.isdecimal():
             self.delivery.give_up(int(number), message.version)
             self.claims.give_up(int(number))
-        self.announcements.receive(interface, message, self.links.others(interface))
+        return self.announcements.receive(interface, message, self.links.others(interface))
 
     # Subscriptions
 

@@ -25,7 +25,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import force_setattr
 
-from palio.errors import EventError, PalioError, WireError
+from palio.errors import EventError, PalioError, ParseError, WireError
 from palio.events import Event, Limits
 from palio.events.values import DEFAULT_LIMITS
 from palio.filters.filter import Filter
@@ -33,7 +33,7 @@ from palio.routing.forwarding import headers
 from palio.routing.messages import Answer, ClientRequest, Frame, Message, Publish
 
 WIRE_VERSION: Final = 1  # neighbours of another version are refused when a link is set up
-CANONICAL_TEXT_VERSION: Final = 1  # of filters and predicates, which digests are made of
+CANONICAL_TEXT_VERSION: Final = 2  # of the forms of filters and predicates that digests are made of
 MAX_FRAME_BYTES: Final = 32 * 1024 * 1024
 _MAX_FILTER_CHARACTERS: Final = 1024 * 1024
 _MAX_CACHED_FILTERS: Final = 65_536
@@ -78,6 +78,9 @@ def _checked(decoder: msgspec.msgpack.Decoder[Any]) -> Callable[[bytes], Any]:
         try:
             return decode(data)
         except _DECODE_ERRORS as error:
+            # msgspec wraps every ValueError. A filter that cannot be read is the subscriber's mistake, not the wire's.
+            if isinstance(error.__cause__, ParseError):
+                raise error.__cause__.with_traceback(None) from None
             raise WireError(str(error) or type(error).__name__) from None
 
     return read
@@ -198,6 +201,11 @@ class Arrival(Struct, gc=False, eq=False):
         if self._event is _NOT_DECODED:
             self._event = decode_event(self.message.body)
         return self._event
+
+    @property
+    def is_read(self) -> bool:
+        """Whether the content was asked for."""
+        return self._event is not _NOT_DECODED
 
     @property
     def header(self) -> headers.Header | None:

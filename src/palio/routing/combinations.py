@@ -24,24 +24,27 @@ from palio.errors import IllegalCombination, InvalidArgument
 
 OPTION_KINDS: Final[dict[str, str]] = {
     **dict.fromkeys("delay jitter loss duplication reordering bandwidth disk drift skew".split(), "a number"),
-    **dict.fromkeys("slack threshold patience rate".split(), "a number"),
-    **dict.fromkeys("queue spill window n m k satisfied height optimiser".split(), "a whole number"),
-    **dict.fromkeys("mode tree key".split(), "a text"),
-    **dict.fromkeys("session circles stamps".split(), "true or false"),
+    **dict.fromkeys("slack threshold interval patience rate".split(), "a number"),
+    "epsilon": "a number",
+    **dict.fromkeys("queue spill window n m k satisfied height parents budget".split(), "a whole number"),
+    **dict.fromkeys(("optimiser", "root"), "true, false or the number of a broker"),
+    **dict.fromkeys("mode tree key graph index domains curve matcher digests structure".split(), "a text"),
+    **dict.fromkeys("session circles stamps hierarchy".split(), "true or false"),
 }
 SIMULATION_OPTIONS: Final = frozenset(
-    "delay jitter loss duplication reordering bandwidth disk drift skew stamps session optimiser".split()
+    "delay jitter loss duplication reordering bandwidth disk drift skew stamps session".split()
 )
-_FRACTIONS: Final = "loss duplication reordering drift".split()  # from 0 to below 1
+_FRACTIONS: Final = "loss duplication reordering drift epsilon".split()  # from 0 to below 1
 _MINIMUM: Final[dict[str, int]] = {
-    **dict.fromkeys("delay jitter disk skew slack threshold patience queue height optimiser".split(), 0),
-    **dict.fromkeys("n spill window satisfied".split(), 1),
+    **dict.fromkeys("delay jitter disk skew slack threshold interval patience queue height optimiser root".split(), 0),
+    **dict.fromkeys("n spill window satisfied parents budget".split(), 1),
 }
 _TYPES_OF_KIND: Final[dict[str, tuple[type, ...]]] = {
     "a number": (int, float),
     "a whole number": (int,),
     "a text": (str, int),  # digits on a command line are read as a number
     "true or false": (bool, int),
+    "true, false or the number of a broker": (bool, int),
 }
 
 
@@ -72,6 +75,16 @@ UPKEEPS: Final = ("hard",)
 REUSE_MODES: Final = ("never", "always", "partial")
 PREFIX_TREES: Final = ("local", "optimiser")
 
+_STRUCTURES: Final[dict[str, tuple[str, ...]]] = {
+    "graph": ("flat", "lazy", "dense", "forest", "poset"),
+    "index": ("adaptive", "linear", "columnar", "kdtree", "curve"),
+    "curve": ("z", "gray", "hilbert"),
+    "matcher": ("columnar", "counting", "kdtree"),
+    "digests": ("index", "sbsposet"),
+    "structure": ("table", "sbstree", "counting", "skiptree"),
+}
+_COVERING_OPTIONS: Final = ("graph", "parents", "index", "domains", "curve", "epsilon", "budget")
+STRUCTURE_OPTIONS: Final = frozenset((*_STRUCTURES, *_COVERING_OPTIONS))  # of one broker; neighbours may have others
 _SUPPRESSING: Final = ("covering", "merging")  # not every filter reaches every broker
 _LOSSY: Final = ("loss", "duplication", "reordering")
 
@@ -97,6 +110,7 @@ class Combination:
         _one_of("upkeep", self.upkeep, UPKEEPS)
         _one_of("mode of reuse", self.mode, REUSE_MODES)
         _one_of("tree of prefix", self.tree, PREFIX_TREES)
+        self._check_structures()
         reason = self._refusal()
         if reason is not None:
             raise IllegalCombination(str(self), reason)
@@ -117,6 +131,11 @@ class Combination:
         return self.forwarding == "prefix" and self.tree == "optimiser"
 
     @property
+    def is_hierarchical(self) -> bool:
+        """Whether filters go only towards the root of a hierarchy, and every event goes there."""
+        return bool(self.options.get("hierarchy", False))
+
+    @property
     def is_faulty(self) -> bool:
         """Whether links lose, duplicate or reorder frames."""
         return any(self.options.get(fault) for fault in _LOSSY)
@@ -131,9 +150,29 @@ class Combination:
         """Whether there may be more than one way between brokers, so that they must agree on a spanning tree."""
         return bool(self.options.get("circles", False))
 
+    def _check_structures(self) -> None:
+        """Refuse structures that are unknown, or that no part of the broker would use."""
+        for option, known in _STRUCTURES.items():
+            if option in self.options:
+                _one_of(option, str(self.options[option]), known)
+        for options, is_used, user in (
+            (_COVERING_OPTIONS, self.propagation in _SUPPRESSING, "covering and merging propagation"),
+            (("digests", "structure"), self.forwarding == "bloom", "bloom forwarding"),
+        ):
+            unused = [option for option in options if option in self.options]
+            if unused and not is_used:
+                raise IllegalCombination(f"{self} with {unused[0]}", f"{unused[0]} is an option of {user}")
+
     def _refusal(self) -> str | None:
         if self.is_faulty and not self.has_session:
             return "a change is announced only once, and a faulty link may lose it for ever; it needs the session"
+        if self.is_hierarchical:
+            if self.propagation == "flooding":
+                return "with flooding no filter travels, so that a hierarchy changes nothing"
+            if self.advertisements:
+                return "with advertisements filters go towards publishers, in a hierarchy towards the root"
+            if self.forwarding != "content":
+                return "in a hierarchy a broker knows only the filters below it, so that it cannot write a header"
         if self.forwarding == "content" or (self.forwarding == "reuse" and self.mode == "never"):
             return None
         if self.propagation == "flooding":
@@ -165,7 +204,8 @@ class Combination:
         elif forwarding == "prefix":
             forwarding = "prefix with a local tree" if self.tree == "local" else "prefix with the optimiser's tree"
         advertised = ", with advertisements" if self.advertisements else ""
-        return f"{self.propagation} propagation and {forwarding} forwarding{advertised}"
+        directed = ", in a hierarchy" if self.is_hierarchical else ""
+        return f"{self.propagation} propagation and {forwarding} forwarding{advertised}{directed}"
 
 
 def legal_combinations() -> Iterator[Combination]:
@@ -177,6 +217,8 @@ def legal_combinations() -> Iterator[Combination]:
                     yield Combination(propagation, forwarding, advertisements, options=options)
                 except IllegalCombination:
                     continue
+    for propagation in PROPAGATIONS[1:]:
+        yield Combination(propagation, options={"hierarchy": True})
 
 
 _FORWARDING_OPTIONS: Final[tuple[tuple[str, dict[str, Any]], ...]] = (

@@ -15,8 +15,9 @@ bound here, because the broker that accepted them bounds how many are under way 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
-from typing import Final, Protocol
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, Final, Protocol
 
 from msgspec.structs import replace
 
@@ -29,6 +30,7 @@ from palio.routing.delivery.event_log import DeduplicationWindow
 from palio.routing.duplicates import DuplicateFilter
 from palio.routing.effects import UNWANTED, Deliver, Drop, Effect, Job, Send
 from palio.routing.forwarding import headers
+from palio.routing.forwarding.filter_index import filter_index_of
 from palio.routing.forwarding.strategy import Forwarding, HasBackgroundWork, Route
 from palio.routing.interest_index import ClientTable, InterestIndex
 from palio.routing.messages import LOCAL, EventId, Key, Publish
@@ -105,7 +107,9 @@ class EventRouter:
         "_effects",
         "_forwarding",
         "_index",
+        "_options",
         "_working",
+        "content_reads",
         "link_filters",
     )
 
@@ -116,6 +120,7 @@ class EventRouter:
         delivery: DurableDelivery,
         may_circle: bool,
         effects: list[Effect],
+        options: Mapping[str, Any] = MappingProxyType({}),
     ) -> None:
         """`may_circle` where there is more than one way between brokers, so that an event may come twice."""
         self._forwarding = forwarding
@@ -123,7 +128,9 @@ class EventRouter:
         self._credit = credit
         self._delivery = delivery
         self._effects = effects
+        self._options = options
         self.link_filters: dict[int, LinkFilter] = {}  # of those links that have one
+        self.content_reads = 0  # events whose content was examined here
         self._clients: ClientTable | None = None
         self._index: InterestIndex | None = None
         self._arrivals: list[Arrival] = []
@@ -176,6 +183,7 @@ class EventRouter:
             # Some body cannot be decoded. Which one is found by routing each alone: only such batches pay for it.
             arrivals, routes, local = self._route_one_by_one(arrivals)
         for arrival, route, keys in zip(arrivals, routes, local, strict=True):
+            self.content_reads += arrival.is_read
             self._carry_out(arrival, self._filter_route(arrival, route) if self.link_filters else route, keys)
 
     def jobs(self) -> list[Job]:
@@ -233,7 +241,7 @@ class EventRouter:
             return found
         # Made here, at the first event that needs it: with content forwarding no event ever does.
         if self._index is None:
-            self._index = InterestIndex()
+            self._index = InterestIndex(filter_index_of(self._options))
             for key, filter in self._clients.keys().items():
                 self._index.add(LOCAL, key, filter)
         looked_up = self._index.find_interested([arrivals[place].event for place in unknown])

@@ -17,7 +17,7 @@ from typing import Final, Generic, NamedTuple, TypeVar
 from palio.events import Event
 from palio.filters.filter import Filter
 from palio.routing.effects import Client, Job, Recipient
-from palio.routing.forwarding.filter_index import FilterIndex
+from palio.routing.forwarding.filter_index import FilterIndex, NumberedFilters
 from palio.routing.memo import IdentityMemo, Memo
 from palio.routing.messages import LOCAL, Key
 
@@ -91,8 +91,8 @@ _NOBODY: Final = Interested((), ())
 class InterestIndex:
     """Filters under keys, by interface; equal filters are matched once."""
 
-    def __init__(self) -> None:
-        self._filters = FilterIndex()
+    def __init__(self, filters: NumberedFilters | None = None) -> None:
+        self._filters: NumberedFilters = FilterIndex() if filters is None else filters
         self._number_of: dict[bytes, int] = {}  # by the digest of the filter
         # By the number of a filter: the keys of local clients, and those of each link.
         self._local = Multimap[int, Key]()

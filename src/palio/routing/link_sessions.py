@@ -19,7 +19,7 @@ from msgspec import Struct
 
 from palio.routing import codec
 from palio.routing.codec import CANONICAL_TEXT_VERSION, WIRE_VERSION
-from palio.routing.combinations import Combination
+from palio.routing.combinations import STRUCTURE_OPTIONS, Combination
 from palio.routing.conjunctions import CONJUNCTION_LIMIT
 from palio.routing.effects import (
     CancelTimer,
@@ -42,8 +42,8 @@ from palio.routing.messages import Frame, Grant, Hello, Message, Packet, Publish
 
 CREDIT_WINDOW_EVENTS: Final = 1024  # that may be under way to one end of a link
 # Options that matter only inside one broker or one simulated link.
-_LOCAL_OPTIONS: Final = frozenset(
-    "delay jitter loss duplication reordering bandwidth session queue disk drift skew stamps".split()
+_LOCAL_OPTIONS: Final = STRUCTURE_OPTIONS | frozenset(
+    "delay jitter loss duplication reordering bandwidth session queue disk drift skew stamps optimiser root".split()
 )
 
 

@@ -101,6 +101,14 @@ class Report(Struct, frozen=True, array_like=True, tag=11):
     removed: tuple[Key, ...]
 
 
+class Candidate(Struct, frozen=True, array_like=True, order=True, tag=20):
+    """The best candidate for making the routing trees on the sender's side of a link: the lowest (`election`)."""
+
+    rank: int
+    node: int
+    incarnation: int
+
+
 class Offer(Struct, frozen=True, array_like=True, tag=9):
     """The sender's place in the spanning tree, and the number of its choice where the receiver is its parent, else
     0."""
@@ -261,6 +269,7 @@ Control: TypeAlias = (
     | Settled
     | Announce
     | Report
+    | Candidate
     | Offer
     | Request
     | Reach
@@ -328,14 +337,6 @@ class PublishBatch(Struct, frozen=True, array_like=True, tag=41):
     answered under the first alone."""
 
     events: tuple[PublishClient, ...]
-
-
-class AnnounceClient(Struct, frozen=True, array_like=True, tag=37):
-    """Announce to all brokers; see `Announce`."""
-
-    topic: str
-    version: int
-    data: bytes
 
 
 class ForgetClient(Struct, frozen=True, array_like=True, tag=38):
@@ -438,12 +439,11 @@ ClientRequest: TypeAlias = (
     | UnadvertiseClient
     | PublishClient
     | PublishBatch
-    | AnnounceClient
     | ForgetClient
     | ReplayClient
     | ClaimClient
 )
-Answer: TypeAlias = Confirmed | Cancelled | Refused | Accepted | Proceed | Past | Claimed | Divided | Report
+Answer: TypeAlias = Confirmed | Cancelled | Refused | Accepted | Proceed | Past | Claimed | Divided
 
 
 class Hello(Struct, frozen=True, array_like=True, tag=64):

@@ -77,6 +77,11 @@ class RoutingTables:
         self._subscription_updates.close_link(link)
         self._advertisement_updates.close_link(link)
 
+    def direct(self, parent: int) -> None:
+        """Send filters to the parent of a hierarchy alone."""
+        if self._subscription_updates.direct(parent):
+            self.is_dirty = True
+
     def forget(self, link: int) -> None:
         """Withdraw all that came by a link."""
         for key in self.remote_subscriptions.pop(link, {}):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from palio.events import Event
@@ -35,6 +35,8 @@ class Clients:
     def __init__(self, history: History) -> None:
         self.history = history
         self.deliveries: list[Delivery] = []
+        self.by_subscription: dict[Subscription, list[Delivery]] = {}
+        self.listeners: dict[Subscription, Callable[[Delivery], None]] = {}
         self.confirmations: dict[Subscription, float] = {}
         self.cancellations: list[Subscription] = []
         self.refusals: list[Refused] = []
@@ -89,7 +91,11 @@ class Clients:
         for client, names in deliver.clients:
             for name in names:
                 subscription = self._names[at, client, name]
-                self.deliveries.append(Delivery(subscription, event, at, now, deliver.event))
+                delivery = Delivery(subscription, event, at, now, deliver.event)
+                self.deliveries.append(delivery)
+                self.by_subscription.setdefault(subscription, []).append(delivery)
+                if subscription in self.listeners:
+                    self.listeners[subscription](delivery)
                 trace.record(now, at, "deliver", detail=f"{event.id} to {subscription.number}")
 
     def record_reply(self, at: int, reply: Reply, now: float) -> None:

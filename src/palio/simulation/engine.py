@@ -247,6 +247,19 @@ class Engine:
 
     # Hosts and links
 
+    def add_host(self) -> Host:
+        """Start one more host, without links."""
+        drift = float(self.combination.options.get("drift", 0.0))
+        host = Host(len(self.hosts), 1 + drift * self.random.uniform(-1, 1) if drift else 1.0)
+        self.hosts.append(host)
+        self.start(host)
+        return host
+
+    def add_link(self, a: int, b: int, delay: float | None) -> None:
+        """Join two hosts by one more link."""
+        self.links.build([(a, b, delay)], self.combination.options)
+        self.connect(self.links.edges[min(a, b), max(a, b)])
+
     def start(self, host: Host) -> None:
         """Start a node; links to hosts that run are connected."""
         host.incarnation += 1

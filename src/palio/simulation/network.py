@@ -7,7 +7,7 @@ clock, the machine or the order of hashes: a seed gives the same run, step by st
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from math import inf
 from pathlib import Path
 from random import Random
@@ -20,23 +20,20 @@ from palio.routing.codec import decode_event
 from palio.routing.combinations import Combination
 from palio.routing.effects import Deliver, Reply, Requested
 from palio.routing.forwarding.precomputed_headers import TableSnapshot
-from palio.routing.forwarding.prefix.optimiser import OptimiserClient
 from palio.routing.messages import (
     AdvertiseClient,
-    AnnounceClient,
     ClientRequest,
     Confirm,
     ForgetClient,
     Past,
     ReplayClient,
-    Report,
     UnadvertiseClient,
     UnsubscribeClient,
 )
 from palio.simulation import topologies
 from palio.simulation.clients import Clients
 from palio.simulation.engine import Engine
-from palio.simulation.history import Advertisement, History, Publication, Subscription
+from palio.simulation.history import Advertisement, Delivery, History, Publication, Subscription
 from palio.simulation.hosts import Host
 from palio.simulation.links import Edge
 from palio.simulation.oracle import Verdict, judge
@@ -45,7 +42,6 @@ from palio.simulation.trace import Trace, Traffic
 
 _OPERATOR = "operator"  # the client that gives brokers up
 _APPLICATION = "application"  # the client that acts where none is named
-_OPTIMISER = "optimiser"  # the client that makes routing trees
 
 
 class Network:
@@ -84,15 +80,13 @@ class Network:
         self.seed = seed
         self.history = History(bool(chosen.get("disk")), advertisements)
         self._unsettled = True
+        self._is_delivering = False  # within the batch of a broker, which nothing may interrupt
         self._parts: tuple[int, ...] | None = None
         self._engine = Engine(topology, self.combination, seed, self._on_deliver, self._on_reply, self._on_crash)
         self._clients = Clients(self.history)
         self.deliveries = self._clients.deliveries
         self.confirmations = self._clients.confirmations
         self.cancellations = self._clients.cancellations
-        self._optimiser = OptimiserClient(self.combination.options) if self.combination.has_optimiser else None
-        if self._optimiser is not None:
-            self._announce(self._optimiser.announcement())
 
     # Shapes
 
@@ -161,6 +155,45 @@ class Network:
             edge.cut = False
             self._engine.connect(edge)
 
+    def add_broker(self, *neighbours: int, delay: float | None = None) -> int:
+        """Start one more broker, linked to some others; its number."""
+        for each in neighbours:
+            self._known(each)
+        self._disturb()
+        broker = self._engine.add_host().number
+        self.topology = Topology(broker + 1, self.topology.links)
+        for each in dict.fromkeys(neighbours):
+            self.add_link((each, broker), delay)
+        return broker
+
+    def add_link(self, link: tuple[int, int], delay: float | None = None) -> None:
+        """Join two brokers by one more link; one that closes a circle needs the option `circles`."""
+        a, b = link
+        for each in link:
+            self._known(each)
+        made = Topology(self.topology.brokers, (*self.topology.links, (a, b, delay)))
+        if made.has_circles and not self.combination.has_circles:
+            raise InvalidArgument(f"a link between {a} and {b} closes a circle; make the network with circles=True")
+        self._disturb()
+        self.topology = made
+        self._engine.add_link(a, b, delay)
+
+    def move(self, broker: int, to: int, delay: float | None = None) -> None:
+        """Cut all links of a broker, and link it to another one."""
+        if broker == to:
+            raise InvalidArgument(f"broker {broker} cannot be linked to itself")
+        link = min(broker, to), max(broker, to)
+        # A link that is cut no longer counts for circles: it is removed from the topology, and can be mended no more.
+        for each in [each for each in self.links if broker in each and each != link]:
+            self.cut(each)
+            self._engine.links.edges.pop(each)
+        kept = [each for each in self.topology.links if broker not in each[:2] or {*each[:2]} == {*link}]
+        self.topology = Topology(self.topology.brokers, tuple(kept))
+        if link in self._engine.links.edges:
+            self.mend(link)
+        else:
+            self.add_link(link, delay)
+
     def crash(self, broker: int, after: int = 0) -> None:
         """Crash a broker: now, or after it has carried out some more effects."""
         host = self._host(broker)
@@ -180,8 +213,6 @@ class Network:
             raise InvalidArgument(f"broker {broker} is running")
         self._disturb()
         self._engine.start(host)
-        if self._optimiser is not None and broker == self.combination.options.get("optimiser", 0):
-            self._announce(self._optimiser.announcement())
         for client, request in list(self._clients.unanswered(host)):
             self._change(host, client, request)
 
@@ -200,20 +231,28 @@ class Network:
         confirm: Confirm = "no",
         client: str = _APPLICATION,
         durable: bool = False,
+        on_delivery: Callable[[Delivery], None] | None = None,
     ) -> Subscription:
         """Subscribe at a broker by a condition: text, JSON for JSON languages, or a Filter.
 
         With `confirm`, `confirmations` will have the time at which the broker had stored it (`edge`) or at which all
         brokers knew that it was joined to then (`network`); links come up when a network first runs. A `durable` one
-        has a queue on the broker's disk, see `queue`.
+        has a queue on the broker's disk, see `queue`. `on_delivery` is called with each delivery as it comes; it
+        may look at the network, and not change it.
         """
         if confirm not in get_args(Confirm):
             raise InvalidArgument(f"a subscription is confirmed by {', '.join(get_args(Confirm))}, not {confirm!r}")
         wanted = where if isinstance(where, Filter) else Filter.parse(where, language=language)
         host = self._host(at)
         made = self._clients.subscription(at, wanted, client, durable)
+        if on_delivery is not None:
+            self._clients.listeners[made] = on_delivery
         self._change(host, client, self._clients.request(made, confirm))
         return made
+
+    def deliveries_of(self, subscription: Subscription) -> list[Delivery]:
+        """The deliveries to one subscription, in order."""
+        return list(self._clients.by_subscription.get(subscription, ()))
 
     def unsubscribe(self, subscription: Subscription) -> None:
         """End a subscription."""
@@ -350,6 +389,12 @@ class Network:
         return self._engine.links.traffic
 
     @property
+    def content_reads(self) -> dict[int, int]:
+        """How many events each running broker has examined the content of, since it started."""
+        hosts = self._engine.hosts
+        return {host.number: host.node.broker.content_reads for host in hosts if host.node is not None}
+
+    @property
     def trace(self) -> Trace:
         """The run, step by step, and its hash."""
         return self._engine.trace
@@ -414,21 +459,14 @@ class Network:
         self._engine.handle(host, [Requested(client, request, self.now)])
 
     def _on_deliver(self, at: int, deliver: Deliver) -> None:
-        self._clients.record_delivery(at, deliver, self.now, self.trace)
+        self._is_delivering = True
+        try:
+            self._clients.record_delivery(at, deliver, self.now, self.trace)
+        finally:
+            self._is_delivering = False
 
     def _on_reply(self, at: int, reply: Reply) -> None:
-        if not isinstance(reply.answer, Report):
-            self._clients.record_reply(at, reply, self.now)
-        elif self._optimiser is not None:
-            made = self._optimiser.on_report(reply.answer)
-            if made is not None:
-                self._announce(made)
-
-    def _announce(self, made: AnnounceClient) -> None:
-        """Let the optimiser announce routing trees at its broker."""
-        # Scheduled, not handled at once: this may be called from within a batch of that broker.
-        host = self._host(int(self.combination.options.get("optimiser", 0)))
-        self._engine.schedule_input(host.number, Requested(_OPTIMISER, made, self.now))
+        self._clients.record_reply(at, reply, self.now)
 
     def _known(self, at: int) -> Host:
         hosts = self._engine.hosts
@@ -437,6 +475,8 @@ class Network:
         return hosts[at]
 
     def _host(self, at: int) -> Host:
+        if self._is_delivering:
+            raise InvalidArgument("on_delivery may look at the network, and change it only when it has returned")
         host = self._known(at)
         if host.node is None:
             raise InvalidArgument(f"broker {at} has crashed; restart it first")

@@ -92,7 +92,9 @@ def expectation(
     if life.made_after > publication.after:
         return "may" if publication.confirm else "must not"
     calm = publication.after not in history.disturbed
-    was_joined = publication.components[subscription.at] == publication.components[publication.at]
+    # A broker that was added later was joined to none.
+    parts = publication.components
+    was_joined = subscription.at < len(parts) and parts[subscription.at] == parts[publication.at]
     return "must" if calm and was_joined and would_arrive(history, publication, life) else "may"
 
 

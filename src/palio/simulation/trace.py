@@ -111,6 +111,23 @@ class Traffic:
         self._unwanted[link] += 1
         self.useless_hops += useless
 
+    def snapshot(self) -> Traffic:
+        """The counts as they are now, to be subtracted from later ones."""
+        return self - Traffic()
+
+    def __sub__(self, earlier: Traffic) -> Traffic:
+        """What was counted since an earlier snapshot of the same network."""
+        since = Traffic()
+        for link, kinds in self._counts.items():
+            before = earlier._counts.get(link, {})
+            for kind, counted in kinds.items():
+                messages, size = (now - then for now, then in zip(counted, before.get(kind, (0, 0)), strict=True))
+                if messages:
+                    since._counts.setdefault(link, {})[kind] = [messages, size]
+        since._unwanted = self._unwanted - earlier._unwanted
+        since.useless_hops = self.useless_hops - earlier.useless_hops
+        return since
+
     def false_positives(self, link: tuple[int, int] | None = None) -> int:
         """Events that were sent over a link, one or all together, and that no subscription behind it matched."""
         return self._unwanted.total() if link is None else self._unwanted[min(link), max(link)]

@@ -9,9 +9,9 @@ gave out, and the broker forwards them without evaluating their content.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, time
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import numpy as np
@@ -34,10 +34,9 @@ from palio.spark.attributes import (
     Path,
     is_case_sensitive,
     type_of_target,
-    warn_once,
 )
-from palio.spark.implicit_casts import ImplicitCasts
-from palio.spark.match_job import check_events, project_for, warn_about_missing_columns
+from palio.spark.implicit_casts import ImplicitCasts, type_conflict_message, warn_about_type_conflicts
+from palio.spark.match_job import check_events, missing_columns_message, project_for, warn_about_missing_columns
 from palio.spark.projection import column_zones, leaf_paths, matcher_zones, session_zone
 from palio.spark.record_batches import (
     BatchMatcher,
@@ -52,6 +51,7 @@ from palio.spark.record_batches import (
 from palio.spark.shared_index import SharedIndex
 from palio.spark.subscription_columns import id_type
 from palio.spark.subscriptions import OnError, Wants
+from palio.spark.worker_warnings import WorkerWarnings
 from palio.spark.workers import choose_worker_python
 
 if TYPE_CHECKING:
@@ -132,28 +132,28 @@ def _build_function(subscriptions: Any, names: Sequence[str], spark: SparkSessio
     if session is None:
         raise PipelineError("there is no Spark session yet; start one, or hand it in as spark=…")
     choose_worker_python(session)
-    wants = Wants.read(session, subscriptions, on_error=on_error)
+    wants = Wants.read(session, subscriptions, on_error=on_error, columns=())
     case_sensitive = is_case_sensitive(session)
     zone = session_zone(session)
     paths = [split_path(name) for name in names]
-    if paths:
-        _check_paths(paths, wants.matcher, case_sensitive)
+    absent = _check_paths(paths, wants.matcher, case_sensitive) if paths else []
     index = SharedIndex.publish(session, wants.matcher)
     output = OutputColumns("ids", id_type=id_type(wants.schema))
+    warn = WorkerWarnings(session).warn
     opened: list[TypedMatcher] = []  # in the worker, once; the closure is pickled on the driver
 
     def palio_matches(*columns: pa.Array) -> pa.Array:
         check_arguments(columns, names)
         if not opened:
-            opened.append(TypedMatcher(index.open(), case_sensitive, zone))
+            opened.append(TypedMatcher(index.open(), case_sensitive, zone, warn, absent))
         rows, ids = opened[0].match(given_columns(columns, paths), len(columns[0]))
         return group_into_lists(rows, ids.cast(output.arrow_type), len(columns[0]))
 
     return as_arrow_udf(palio_matches, ArrayType(output.id_type or StringType()))
 
 
-def _check_paths(paths: Sequence[Path], matcher: Matcher, case_sensitive: bool) -> None:
-    """Refuse a column that is given twice, and warn of attributes for which none is given."""
+def _check_paths(paths: Sequence[Path], matcher: Matcher, case_sensitive: bool) -> list[str]:
+    """Refuse a column that is given twice, and return attributes for which none is given, with a warning."""
     known: set[Path] = set()
     for path in paths:
         if (found := _as_found(path, case_sensitive)) in known:
@@ -162,6 +162,7 @@ def _check_paths(paths: Sequence[Path], matcher: Matcher, case_sensitive: bool) 
     wanted = ((name, _as_found(split_path(name), case_sensitive)) for name in sorted(matcher.attributes))
     absent = [name for name, path in wanted if not any(path[:size] in known for size in range(1, len(path) + 1))]
     warn_about_missing_columns(absent, matcher, _NOT_GIVEN_WARNING, stacklevel=5)
+    return absent
 
 
 def _as_found(path: Path, case_sensitive: bool) -> Path:
@@ -190,11 +191,22 @@ def given_columns(columns: Sequence[pa.Array], paths: Sequence[Path]) -> dict[Pa
 class TypedMatcher:
     """Matching in a worker, for a UDF that gets columns as they are; the rules are those of `projection`.
 
-    Only here are the columns' types known. Conditions with casts are indexed again, once in each worker.
+    Only here are the columns' types known. Conditions with casts are indexed again, once in each worker. `warn` takes
+    warnings about columns that are missing, other than those `known_absent`, and about types that do not go together.
     """
 
-    def __init__(self, matcher: Matcher, case_sensitive: bool, zone: str) -> None:
+    def __init__(
+        self,
+        matcher: Matcher,
+        case_sensitive: bool,
+        zone: str,
+        warn: Callable[[str], None],
+        known_absent: Collection[str] = (),
+    ) -> None:
+        self._warn = warn
+        self._known_absent = known_absent
         self._uncast = matcher
+        self._has_warned = False
         self._matcher: Matcher | None = None
         self._case_sensitive = case_sensitive
         self._session_zone = zone
@@ -207,13 +219,18 @@ class TypedMatcher:
             self._matcher = casts.apply_to_matcher(self._uncast)
             self._attributes = sorted(map(split_path, self._matcher.attributes))
             self._reads_whole_events = self._matcher.reads_whole_events  # looks through all residual conditions
+            if casts.conflicts:
+                self._warn(type_conflict_message(casts.conflicts))
         wanted = set(self._attributes)
         if self._reads_whole_events:
             wanted.update(leaf_paths((path, values.kind) for path, values in given.items()))
         resolver = AttributeResolver(given, self._case_sensitive, self._zone, self._session_zone)
         found, absent = resolver.resolve(sorted(wanted))
-        for name in absent:  # only here are the members of structs known
-            warn_once(f"the rows have no column for {name}: NULL to every condition")
+        if not self._has_warned:  # only here are the members of structs known
+            self._has_warned = True
+            missing = [name for name in absent if name not in self._known_absent]
+            if missing:
+                self._warn(missing_columns_message(missing, self._matcher))
         arrays = {name: values.array for name, values in found.items()}
         if not arrays:  # Arrow has no rows without columns
             arrays[PLACEHOLDER_ATTRIBUTE] = pa.nulls(count)
@@ -285,8 +302,10 @@ def annotate(
         wants = Wants(subscriptions.matcher())
     else:
         kind = header or Subscribers()
-        wants = Wants.read(events.sparkSession, subscriptions, on_error=on_error)
-        wants = wants.with_casts(ImplicitCasts.of(events))
+        wants = Wants.read(events.sparkSession, subscriptions, on_error=on_error, columns=())
+        casts = ImplicitCasts.of(events)
+        wants = wants.with_casts(casts)
+        warn_about_type_conflicts(wants.casts or casts)
     projection = project_for(events, wants.matcher, json)
     matcher = BatchMatcher(wants.index or SharedIndex.publish(events.sparkSession, wants.matcher), projection.json)
     names = [*projection.attributes, *projection.json]
@@ -399,7 +418,8 @@ def _scalars(array: Any) -> list[Any]:
 
 def _cast(value: Any, target: str, zone: str) -> Any:
     if target == "timestamp_ntz":
-        return text_cast.to_local_timestamp(value)
+        is_text = isinstance(value, str)
+        return text_cast.to_local_timestamp(value) if is_text else datetime.combine(value, time())
     return target_of(target).convert(value, zone)
 
 

@@ -7,10 +7,7 @@ which the projection fills with `TRY_CAST(qty AS BIGINT)`. To the index it is an
 condition is as fast as one on a number. An operand that is no attribute, as in `substring(code, 1, 3) > 5`, is wrapped
 in a CAST.
 
-Where Spark casts, found by reading its analyzed plans: both sides of a comparison, IN and BETWEEN; a string where a
-condition should stand (`active AND …`); a value that is no string under LIKE and its relatives. Arithmetic and other
-functions convert their arguments themselves, here as in Spark, and need no rewriting. `x IS NULL` of an array column
-tests the array, not its elements, and is replaced likewise.
+`cast_search` finds the operands that Spark casts; `x IS NULL` of an array column is replaced likewise.
 
 The casts of a condition depend on its skeleton only, not on its literals, so a skeleton is parsed once. Most conditions
 have none, which is known of a conjunction as soon as it is known of its conjuncts: of 10,000 conjunctions with 8,000
@@ -19,50 +16,47 @@ skeletons a hundred are parsed. Conditions in other languages than SQL keep the 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+import re
+import warnings
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from datetime import date, datetime
-from decimal import Decimal
 from functools import cached_property
-from types import NoneType
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
 from palio.errors import EventError, ParseError
-from palio.events.names import split_path
-from palio.events.values import MAX_DECIMAL_DIGITS
-from palio.filters.expressions.ast import Attribute, Call, Expression, Literal, Span, bottom_up, walk
-from palio.filters.expressions.coercion import ValueType
-from palio.filters.expressions.static_analysis import Kinds
+from palio.events.names import join_path, list_first, split_path
+from palio.filters.expressions.ast import Attribute, Call, Expression, Literal, Span, attributes_of, bottom_up, walk
+from palio.filters.expressions.validation import refusal
 from palio.filters.filter import Filter
 from palio.filters.sql_writer import expression_to_sql, name_to_sql
 from palio.languages.sql.parser import parse_condition
 from palio.languages.sql.template_cache import LITERAL, split_conjuncts, split_literals
 from palio.matching.matcher import Matcher
 from palio.matching.subscription import Subscription, Subscriptions, Want
-from palio.spark.attributes import PRESENCE_TARGET, AttributeResolver, Path, cast_name, is_case_sensitive
+from palio.spark.attributes import (
+    MAX_NAMED,
+    PRESENCE_TARGET,
+    AttributeResolver,
+    Path,
+    cast_name,
+    is_case_sensitive,
+    split_cast,
+    type_of_target,
+)
+from palio.spark.cast_search import CastSearch, Column, ColumnKinds, find_compared_object
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from pyspark.sql.types import DataType
 
-_COMPARISONS: Final = frozenset({"=", "<>", "<", "<=", ">", ">=", "<=>"})
-_LOGIC: Final = frozenset({"and", "or", "not", "istrue", "isfalse"})
-_TEXT_OR_BINARY: Final = frozenset({"startswith", "endswith", "contains"})
-_PATTERNS: Final = _TEXT_OR_BINARY | {"like", "ilike", "rlike"}
-_TARGETS: Final[Mapping[ValueType, str]] = {
-    bool: "boolean",
-    int: "bigint",
-    # In a comparison; IN has a rule of its own.
-    Decimal: "double",
-    float: "double",
-    date: "date",
-    datetime: "timestamp",
-    bytes: "binary",
-}
-_BIGINT_DIGITS: Final = 20  # of a bigint among decimals
+TYPE_CONFLICT_WARNING: Final = "Spark refuses by the types of columns"
+"""Beginning of the warning, for filters."""
 _MAX_SKELETONS: Final = 4_096
+_MAX_CONFLICTS: Final = 100
+_CAST_ATTRIBUTE: Final = re.compile(r"`([^`]+) AS [A-Z0-9_]+`")  # in a condition that was rewritten before
+_MAX_SHOWN_CHARACTERS: Final = 200  # of a condition
 
 
 @dataclass(frozen=True)
@@ -75,6 +69,10 @@ class ImplicitCasts:
     """By skeleton, the text between the literals after rewriting; None where nothing is to be cast."""
     _uncast: set[str] = field(default_factory=set, init=False, compare=False, repr=False)
     """Skeletons of conjuncts in which nothing is to be cast."""
+    _checked: set[str] = field(default_factory=set, init=False, compare=False, repr=False)
+    """Skeletons of conjuncts whose conflicts are noted."""
+    conflicts: dict[str, str] = field(default_factory=dict, init=False, compare=False, repr=False)
+    """Conditions seen so far that Spark refuses by the types of columns, one of each skeleton, with the reason."""
 
     @classmethod
     def of(cls, events: DataFrame) -> ImplicitCasts:
@@ -130,13 +128,16 @@ class ImplicitCasts:
             conjuncts = split_conjuncts(skeleton)
             if conjuncts is not None and self._uncast.issuperset(conjuncts):
                 return text
-            rewritten, is_general = self._rewrite(text, timezone)
+            is_checked = conjuncts is not None and self._checked.issuperset(conjuncts)
+            rewritten, is_general = self._rewrite(text, timezone, is_checked)
             pieces = LITERAL.split(rewritten)
             if not is_general or pieces[1::2] != literals:
                 return rewritten
             if len(self._gaps) >= _MAX_SKELETONS:
                 self._gaps.clear()
             self._gaps[skeleton] = None if rewritten is text else tuple(pieces[::2])
+            if conjuncts is not None and len(self._checked) < _MAX_SKELETONS:
+                self._checked.update(conjuncts)
             if rewritten is text and conjuncts is not None and len(self._uncast) < _MAX_SKELETONS:
                 self._uncast.update(conjuncts)
         gaps = self._gaps.get(skeleton)
@@ -147,27 +148,52 @@ class ImplicitCasts:
         pieces[1::2] = literals
         return "".join(pieces)
 
-    def _rewrite(self, text: str, timezone: str) -> tuple[str, bool]:
+    def _rewrite(self, text: str, timezone: str, is_checked: bool = False) -> tuple[str, bool]:
         """The condition with its casts, and whether all conditions of its skeleton have the same."""
         try:
             expression = parse_condition(text, timezone=timezone)
         except ParseError:  # reported by the parse that follows
             return text, False
-        found = _CastSearch(_ColumnKinds(self._column))
+        kinds = ColumnKinds(self._column)
+        found = CastSearch(kinds)
         found.search(expression)
+        if not is_checked:
+            self._note_conflict(text, expression, kinds, found)
         # A number within a quoted name is no literal: conditions that differ there read other columns.
         in_names = any(LITERAL.search(node.name) for node in walk(expression) if isinstance(node, Attribute))
         is_general = not found.depends_on_literals and not in_names
-        if not found.casts and not found.split_betweens:
+        if not found.has_found:
             return text, is_general
         return _edit(text, expression, found) or expression_to_sql(_rebuild(expression, found)), is_general
 
-    def _column(self, attribute: str) -> _Column | None:
+    def _note_conflict(self, text: str, expression: Expression, kinds: ColumnKinds, found: CastSearch) -> None:
+        """Note that Spark refuses a condition by the types of its columns, if it does."""
+        if len(self.conflicts) >= _MAX_CONFLICTS:
+            return
+        conflict = refusal(expression, kinds)
+        if conflict is not None and found.has_found:  # with its casts it may be fine, a number under LIKE say
+            conflict = refusal(_rebuild(expression, found), ColumnKinds(self._column))
+        conflict = conflict or find_compared_object(expression, kinds)
+        if conflict is None or refusal(expression) is not None:  # refused without a schema, and reported as that
+            return
+        part, reason = conflict
+        columns = ((name, self._column(name)) for name in sorted(attributes_of(part)))
+        types = [f"{name} is {column.declared}" for name, column in columns if column is not None]
+        text = _CAST_ATTRIBUTE.sub(r"\1", text)
+        shown = text if len(text) <= _MAX_SHOWN_CHARACTERS else text[:_MAX_SHOWN_CHARACTERS] + "…"
+        self.conflicts[shown] = "; ".join([", ".join(types), reason])
+
+    def _column(self, attribute: str) -> Column | None:
+        *outer, name = split_path(attribute)
+        base, target = split_cast(name)
+        if target is not None and (*outer, name) not in self.columns:
+            known = self._column(join_path([*outer, base]))
+            return known if known is None or target == PRESENCE_TARGET else Column.of(type_of_target(target), False)
         try:
             found = self._resolver.declared_type(split_path(attribute))
         except EventError:  # an ambiguous name, which the projection reports
             return None
-        return None if found is None else _Column.of(*found)
+        return None if found is None else Column.of(*found)
 
     @cached_property
     def _resolver(self) -> AttributeResolver[Any]:
@@ -176,7 +202,28 @@ class ImplicitCasts:
 
     def __getstate__(self) -> dict[str, Any]:
         # Without what is only cached.
-        return {"columns": self.columns, "case_sensitive": self.case_sensitive, "_gaps": {}, "_uncast": set()}
+        return {
+            "columns": self.columns,
+            "case_sensitive": self.case_sensitive,
+            "_gaps": {},
+            "_uncast": set(),
+            "_checked": set(),
+            "conflicts": {},
+        }
+
+
+def warn_about_type_conflicts(casts: ImplicitCasts, stacklevel: int = 3) -> None:
+    """Warn of conditions that Spark refuses by the types of columns; here they are NULL where the types meet.
+
+    The warning is shown at the caller of the public function; that is `stacklevel` calls away.
+    """
+    if casts.conflicts:
+        warnings.warn(type_conflict_message(casts.conflicts), stacklevel=stacklevel)
+
+
+def type_conflict_message(conflicts: Mapping[str, str]) -> str:
+    shown = [f"{condition} ({reason})" for condition, reason in conflicts.items()]
+    return f"{TYPE_CONFLICT_WARNING} {list_first(shown, MAX_NAMED)}: NULL here; write CAST(… AS …) to say what is meant"
 
 
 @dataclass(frozen=True)
@@ -186,192 +233,9 @@ class _Typed:
     kind: DataType
 
 
-@dataclass(frozen=True, slots=True)
-class _Column:
-    """What the analyzer knows of a column, or of the elements of an array."""
-
-    kind: ValueType | None
-    target: str | None
-    """The type to which a string is cast that is compared with it."""
-    is_array: bool
-    """Whether `IS NULL` asks for an array as a whole."""
-    digits: tuple[int, int] = (0, 0)
-    """Precision and scale of a decimal."""
-
-    @classmethod
-    def of(cls, declared: DataType, is_within_objects: bool) -> _Column:
-        from pyspark.sql import types
-
-        element = declared
-        while isinstance(element, types.ArrayType):
-            element = element.elementType
-        kinds: list[tuple[type[DataType], ValueType]] = [
-            (types.StringType, str),
-            (types.BooleanType, bool),
-            (types.DecimalType, Decimal),
-            (types.IntegralType, int),
-            (types.FractionalType, float),
-            (types.DateType, date),
-            (types.TimestampType, datetime),
-            (types.TimestampNTZType, datetime),
-            (types.BinaryType, bytes),
-        ]
-        kind = next((kind for type, kind in kinds if isinstance(element, type)), None)
-        target = None if kind is None else _TARGETS.get(kind)
-        if isinstance(element, types.TimestampNTZType):
-            target = "timestamp_ntz"
-        digits = (element.precision, element.scale) if isinstance(element, types.DecimalType) else (0, 0)
-        return cls(kind, target, isinstance(declared, types.ArrayType) and not is_within_objects, digits)
-
-
-class _ColumnKinds(Kinds):
-    """Kinds of expressions where the types of attributes are known."""
-
-    def __init__(self, column: Callable[[str], _Column | None]) -> None:
-        super().__init__()
-        self._column = column
-        self._columns: dict[str, _Column | None] = {}
-
-    def column(self, attribute: str) -> _Column | None:
-        if attribute not in self._columns:
-            self._columns[attribute] = self._column(attribute)
-        return self._columns[attribute]
-
-    def of(self, expression: Expression) -> ValueType | None:
-        if isinstance(expression, Attribute):
-            column = self.column(expression.name)
-            return None if column is None else column.kind
-        return super().of(expression)
-
-    def target_beside(self, expression: Expression) -> str | None:
-        """The type to which a string is cast that is compared with an expression."""
-        column = self.column(expression.name) if isinstance(expression, Attribute) else None
-        return _TARGETS.get(self.of(expression) or NoneType) if column is None else column.target
-
-
-_Place = tuple[int, int]  # identity of a call, and the number of one of its arguments
-
-
-class _CastSearch:
-    """Finds the operands of a condition that Spark casts."""
-
-    def __init__(self, kinds: _ColumnKinds) -> None:
-        self._kinds = kinds
-        self.casts: dict[_Place, str] = {}
-        self.split_betweens: dict[int, tuple[str | None, str | None]] = {}
-        """Of a BETWEEN whose bounds are of two types, the casts of its value for either."""
-        self.depends_on_literals = False
-
-    def search(self, expression: Expression) -> None:
-        # A string attribute alone is no condition in Spark either, and has no call here.
-        for call in bottom_up(expression):
-            self._kinds.of(call)  # inner ones first, to bound the recursion
-            if call.function in _COMPARISONS:
-                self._comparison(call)
-            elif call.function == "between":
-                self._between(call)
-            elif call.function == "in":
-                self._in(call)
-            elif call.function in _LOGIC:
-                self._cast_all(call, str, "boolean")
-            elif call.function in _PATTERNS:
-                self._pattern(call)
-            elif call.function in ("isnull", "isnotnull"):
-                self._null_test(call)
-
-    def _cast(self, call: Call, place: int, target: str | None) -> None:
-        # A string literal is converted by the comparison itself.
-        if target is not None and not isinstance(call.arguments[place], Literal):
-            self.casts[id(call), place] = target
-
-    def _cast_all(self, call: Call, kind: ValueType, target: str) -> None:
-        for place, argument in enumerate(call.arguments):
-            if isinstance(argument, Attribute) and self._kinds.of(argument) is kind:
-                self._cast(call, place, target)
-
-    def _comparison(self, call: Call) -> None:
-        left, right = call.arguments
-        if Literal(None) in (left, right):
-            if call.function == "<=>":
-                self._null_test(call)
-            return
-        if self._kinds.of(left) is str:
-            self._cast(call, 0, self._target(left, right))
-        elif self._kinds.of(right) is str:
-            self._cast(call, 1, self._target(right, left))
-
-    def _target(self, string: Expression, other: Expression) -> str | None:
-        """The type to which a string expression is cast beside another expression; None where it stays a string."""
-        return None if self._kinds.of(other) in (str, None) else self._kinds.target_beside(other)
-
-    def _between(self, call: Call) -> None:
-        value, low, high = call.arguments
-        if self._kinds.of(value) is not str:
-            for place, bound in ((1, low), (2, high)):
-                if self._kinds.of(bound) is str:
-                    self._cast(call, place, self._target(bound, value))
-            return
-        targets = self._target(value, low), self._target(value, high)
-        if targets[0] == targets[1]:
-            self._cast(call, 0, targets[0])
-        else:
-            self.split_betweens[id(call)] = targets
-
-    def _in(self, call: Call) -> None:
-        kinds = [self._kinds.of(argument) for argument in call.arguments]
-        if str not in kinds:
-            return
-        target = self._common_type(call, [kind for kind in kinds if kind not in (str, NoneType)])
-        for place, kind in enumerate(kinds):
-            if kind is str:
-                self._cast(call, place, target)
-
-    def _common_type(self, call: Call, kinds: list[ValueType | None]) -> str | None:
-        """Spark's common type of a string and others: found from left to right, strings first."""
-        if not kinds or None in kinds:
-            return None
-        if len(set(kinds)) == 1 or float in kinds or kinds[0] is Decimal:
-            return "double" if float in kinds else _TARGETS.get(kinds[0])  # type: ignore[arg-type]
-        if set(kinds) == {date, datetime}:
-            return "timestamp"
-        if set(kinds) != {int, Decimal}:
-            return None  # Spark refuses it
-        # The string becomes a bigint with the first integer, and that a decimal with the first decimal.
-        digits = [self._decimal_digits(argument) for argument in call.arguments]
-        scale = max(scale for _, scale in digits)
-        whole = max(_BIGINT_DIGITS, *(precision - scale for precision, scale in digits))
-        return f"decimal({min(whole + scale, MAX_DECIMAL_DIGITS)},{scale})"
-
-    def _decimal_digits(self, argument: Expression) -> tuple[int, int]:
-        if self._kinds.of(argument) is not Decimal:
-            return 0, 0
-        if isinstance(argument, Attribute) and (column := self._kinds.column(argument.name)) is not None:
-            return column.digits
-        self.depends_on_literals = True
-        digits = self._kinds.digits_of(argument)
-        assert digits is not None  # of a decimal
-        return digits.precision, digits.scale
-
-    def _pattern(self, call: Call) -> None:
-        if call.function in _TEXT_OR_BINARY:
-            # Of two binaries they compare bytes; only beside a string is a binary cast.
-            kinds = set(map(self._kinds.of, call.arguments))
-            if bytes in kinds and str not in kinds:
-                return
-        for place, argument in enumerate(call.arguments):
-            if self._kinds.of(argument) in _TARGETS:
-                self._cast(call, place, "string")
-
-    def _null_test(self, call: Call) -> None:
-        for place, argument in enumerate(call.arguments):
-            column = self._kinds.column(argument.name) if isinstance(argument, Attribute) else None
-            if column is not None and column.is_array:
-                self._cast(call, place, PRESENCE_TARGET)
-
-
-def _edit(text: str, expression: Expression, found: _CastSearch) -> str | None:
+def _edit(text: str, expression: Expression, found: CastSearch) -> str | None:
     """The text with attributes replaced where they stand; None where that cannot express all casts."""
-    if found.split_betweens:
+    if found.split_betweens or found.split_nullifs:
         return None
     targets: dict[Span, set[str | None]] = {}
     names: dict[Span, str] = {}
@@ -393,7 +257,7 @@ def _edit(text: str, expression: Expression, found: _CastSearch) -> str | None:
     return text
 
 
-def _rebuild(expression: Expression, found: _CastSearch) -> Expression:
+def _rebuild(expression: Expression, found: CastSearch) -> Expression:
     """The expression with its casts."""
     made: dict[int, Expression] = {}
 
@@ -403,7 +267,10 @@ def _rebuild(expression: Expression, found: _CastSearch) -> Expression:
         if isinstance(argument, Attribute) and target is not None:
             return Attribute(cast_name(argument.name, target))
         inner = made.get(id(argument), argument)
-        return inner if target is None else Call("cast", (inner, Literal(target)))
+        if target is None:
+            return inner
+        # An expression has no times without a zone: they are moments in the zone of the condition.
+        return Call("cast", (inner, Literal("timestamp" if target == "timestamp_ntz" else target)))
 
     for call in bottom_up(expression):
         arguments = tuple(argument_of(call, place) for place in range(len(call.arguments)))
@@ -417,4 +284,7 @@ def _rebuild(expression: Expression, found: _CastSearch) -> Expression:
                     Call("<=", (argument_of(call, 0, high), arguments[2])),
                 ),
             )
+        if id(call) in found.split_nullifs:
+            compared = Call("=", (argument_of(call, 0, found.split_nullifs[id(call)]), arguments[1]))
+            made[id(call)] = Call("case", (compared, Literal(None), arguments[0]))
     return made[id(expression)]

@@ -98,7 +98,7 @@ def gather_for_plan(
             plan = "broadcast" if _index_fits(source, memory) else "rendezvous"
         if plan != "broadcast":
             return from_frame(source, on_error, casts, columns)
-    wants = Wants.read(spark, source, on_error=on_error, casts=casts)
+    wants = Wants.read(spark, source, on_error=on_error, casts=casts, columns=columns)
     if casts is not None:
         wants = wants.with_casts(casts)
     return wants if choose_plan(wants.matcher, plan, memory) == "broadcast" else from_wants(spark, wants, columns)

@@ -31,6 +31,7 @@ from palio.spark.attributes import (
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql._typing import ColumnOrName
     from pyspark.sql.types import DataType, StructType
 
     from palio.matching.matcher import Matcher
@@ -44,27 +45,42 @@ class Projection:
     They have no names of their own: workers know them by their places, and naming one costs milliseconds of the driver.
     """
 
-    columns: tuple[Column, ...]
+    columns: tuple[ColumnOrName, ...]
+    """A column of the events that is passed as it is stands here by its quoted name."""
     attributes: tuple[str, ...]
     json: tuple[str, ...] = ()
     absent: tuple[str, ...] = ()
     """Attributes without a column; conditions see them as NULL."""
 
     @property
-    def all_columns(self) -> list[Column]:
+    def all_columns(self) -> list[ColumnOrName]:
         """The columns of attributes, then the JSON columns."""
-        return [*self.columns, *map(column, self.json)]
+        return [*self.columns, *map(quoted, self.json)]
+
+
+def quoted(name: str) -> str:
+    """A name, dots and backticks included, as SQL writes it."""
+    return "`" + name.replace("`", "``") + "`"
 
 
 def column(name: str) -> Column:
     """The column of exactly this name, dots and backticks included."""
+    return as_column(quoted(name))
+
+
+def as_column(given: ColumnOrName) -> Column:
+    """An expression; a quoted name becomes the column of this name."""
     from pyspark.sql import functions as sql
 
-    return sql.col("`" + name.replace("`", "``") + "`")
+    return sql.col(given) if isinstance(given, str) else given
 
 
-def select_by_place(events: DataFrame, columns: Sequence[Column]) -> DataFrame:
+def select_by_place(events: DataFrame, columns: Sequence[ColumnOrName]) -> DataFrame:
     """Columns named c0, c1, … by their places: Spark would read a name with a dot as a field of a struct."""
+    names = [each for each in columns if isinstance(each, str)]
+    if len(names) == len(columns):
+        # Names travel to the JVM in one list; every expression costs the driver several calls.
+        return events.selectExpr(*(f"{name} AS c{place}" for place, name in enumerate(names)))
     return events.select(*columns).toDF(*(f"c{place}" for place in range(len(columns))))
 
 
@@ -95,11 +111,11 @@ def project_attributes(
         elif path[0] not in texts:
             texts.append(path[0])
     given: dict[Path, ColumnValues] = {
-        (field.name,): ColumnValues(column(field.name), field.dataType) for field in events.schema.fields
+        (field.name,): ColumnValues(quoted(field.name), field.dataType) for field in events.schema.fields
     }
     session = session_zone(events.sparkSession)
     found, absent = AttributeResolver(given, case_sensitive, zone or (lambda _: session), session).resolve(paths)
-    columns = {name: values.column for name, values in found.items()}
+    columns = {name: values.source for name, values in found.items()}
     if not columns and not texts:
         # Subscriptions without conditions read no attribute, but Arrow has no rows without columns.
         columns = {PLACEHOLDER_ATTRIBUTE: sql.lit(None).cast("boolean")}
@@ -110,8 +126,13 @@ def project_attributes(
 class ColumnValues:
     """`attributes.Values` as a Spark expression."""
 
-    column: Column
+    source: ColumnOrName
+    """An expression, or the quoted name of a column."""
     kind: DataType
+
+    @property
+    def column(self) -> Column:
+        return as_column(self.source)
 
     def field(self, name: str) -> ColumnValues:
         return ColumnValues(self.column.getField(name), self.kind[name].dataType)  # type: ignore[index]

@@ -3,6 +3,8 @@
 The driver saves the matcher once. Workers on the driver's machine map that file, so the pages of a million
 subscriptions exist once in memory; elsewhere Spark distributes the file to every executor, which maps its copy. A
 worker keeps open indexes across tasks, jobs and micro-batches.
+
+The driver's compiled kernels travel with it: an executor with the same processor and versions need not compile them.
 """
 
 from __future__ import annotations
@@ -14,15 +16,18 @@ import shutil
 import tempfile
 import threading
 import time
+import zipfile
 from collections import Counter, OrderedDict
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from hashlib import blake2b
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
+from weakref import WeakKeyDictionary
 
 from palio.errors import IndexFileError
+from palio.matching.columnar.kernel_readiness import archive_name, kernel_readiness
 from palio.matching.matcher import Matcher
 
 if TYPE_CHECKING:
@@ -36,8 +41,10 @@ _LOCK_GRACE_SECONDS: Final = 60.0  # for a process between making its folder and
 
 _uses: Counter[str] = Counter()
 _distributed: dict[str, set[str]] = {}  # scopes that have the file of a version
+_scopes_with_kernels: set[str] = set()
 _connect_sessions: set[str] = set()  # these outlive the applications of this process
 _opened: OrderedDict[str, Matcher] = OrderedDict()
+_saved: WeakKeyDictionary[Matcher, tuple[int, SharedIndex]] = WeakKeyDictionary()  # at which revision, and where
 # Guards all of these: the streams of a process publish and release from threads of their own.
 _lock = threading.Lock()
 
@@ -51,24 +58,36 @@ class SharedIndex:
 
     @classmethod
     def publish(cls, spark: SparkSession, matcher: Matcher) -> SharedIndex:
-        """Save a matcher where the workers of a session can open it."""
+        """Save a matcher where the workers of a session can open it, unless it is there and has not changed since."""
+        revision = matcher.revision
+        with _lock:
+            saved_at, saved = _saved.get(matcher, (None, None))
+            if saved is not None and saved_at == revision and Path(saved.path).exists():
+                saved._use_in(spark)
+                return saved
         # Named by thread: several streams of a process may publish at the same time.
         draft = _folder() / f"draft-{threading.get_ident()}.palio"
         matcher.save(draft)
         version = _digest(draft)
         path = _folder() / f"palio-{version}.palio"
+        index = cls(str(path), version)
         with _lock:
             if path.exists():
                 draft.unlink()
             else:
                 draft.rename(path)
-            if (scope := _scope_id(spark)) not in _distributed.setdefault(version, set()):
-                _distribute(spark, path)
-                _distributed[version].add(scope)
-                if not is_connect(spark):
-                    _drop_ended_applications(scope)
-            _uses[version] += 1
-        return cls(str(path), version)
+            index._use_in(spark)
+            _saved[matcher] = (revision, index)
+        return index
+
+    def _use_in(self, spark: SparkSession) -> None:
+        """Count one more use of the file, and distribute it if the session has not got it; under the lock."""
+        if (scope := _scope_id(spark)) not in _distributed.setdefault(self.version, set()):
+            _distribute(spark, Path(self.path))
+            _distributed[self.version].add(scope)
+            if not is_connect(spark):
+                _drop_ended_applications(scope)
+        _uses[self.version] += 1
 
     def release(self, spark: SparkSession) -> None:
         """Drop one use of the file, and remove it after the last; no task may need it any more.
@@ -78,7 +97,7 @@ class SharedIndex:
         with _lock:
             _uses[self.version] -= 1
             # A worker that has mapped the file keeps its pages after the removal.
-            if not _uses[self.version] and _is_local(spark):
+            if not _uses[self.version] and is_local(spark):
                 Path(self.path).unlink(missing_ok=True)
 
     @property
@@ -90,6 +109,7 @@ class SharedIndex:
         with _lock:
             found = _opened.get(self.version)
             if found is None:
+                _install_kernels()
                 # Opened under the lock: two threads of a worker must not map the file twice.
                 found = _opened[self.version] = Matcher.open(self._local_path())
                 if len(_opened) > _MAX_OPEN_INDEXES:
@@ -151,13 +171,34 @@ def _digest(path: Path) -> str:
 
 
 def _distribute(spark: SparkSession, path: Path) -> None:
-    """Send the file to all executors, unless they are on this machine."""
+    """Send the file and the compiled kernels to all executors, unless they are on this machine."""
     if is_connect(spark):
-        spark.addArtifacts(str(path), file=True)
         _connect_sessions.add(_scope_id(spark))
+    elif is_local(spark):
         return
-    if not _is_local(spark):
-        spark.sparkContext.addFile(str(path))
+    send = partial(spark.addArtifacts, file=True) if is_connect(spark) else spark.sparkContext.addFile
+    send(str(path))
+    kernels = _kernel_archive()
+    if kernels is not None and (scope := _scope_id(spark)) not in _scopes_with_kernels:
+        send(str(kernels))
+        _scopes_with_kernels.add(scope)
+
+
+def _kernel_archive() -> Path | None:
+    path = _folder() / archive_name()
+    return path if path.exists() else kernel_readiness.write_archive(_folder())
+
+
+def _install_kernels() -> None:
+    """Take over the driver's kernels where they serve this worker and it has none."""
+    from pyspark import SparkFiles, TaskContext
+
+    if TaskContext.get() is None:
+        return  # the driver itself, which also may have no Spark context to ask for files
+    with suppress(OSError, AttributeError, zipfile.BadZipFile):  # no files of Spark here, or a disk that takes none
+        archive = Path(SparkFiles.get(archive_name()))
+        if archive.exists():
+            kernel_readiness.install_archive(archive)
 
 
 def _scope_id(spark: SparkSession) -> str:
@@ -167,7 +208,7 @@ def _scope_id(spark: SparkSession) -> str:
     return str(spark.sparkContext.applicationId)
 
 
-def _is_local(spark: SparkSession) -> bool:
+def is_local(spark: SparkSession) -> bool:
     """Whether all tasks run in the driver's own process."""
     if is_connect(spark):
         return False

@@ -12,7 +12,7 @@ saved index is only mapped, so it is the form for very many.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -26,14 +26,22 @@ from palio.spark.projection import session_zone
 from palio.spark.record_batches import as_arrow_udf, group_into_lists
 from palio.spark.storage import StorageFolder
 from palio.spark.subscription_log import SubscriptionLog
-from palio.spark.subscriptions import SAVED_INDEX_SUFFIX, Wants, is_parquet_folder, parquet_files, read_files
+from palio.spark.subscriptions import (
+    SAVED_INDEX_SUFFIX,
+    Wants,
+    is_parquet_folder,
+    parquet_files,
+    read_files,
+    refusal_messages,
+)
+from palio.spark.worker_warnings import WorkerWarnings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 SQL_FUNCTION: Final = "palio_matches"
 _MAX_OPEN_SUBSCRIPTIONS: Final = 4  # in a worker
-_opened: OrderedDict[tuple[str, str], tuple[Hashable, Matcher]] = OrderedDict()
+_opened: OrderedDict[tuple[str, str], tuple[Hashable, Wants]] = OrderedDict()
 
 
 def register(spark: SparkSession | None = None) -> None:
@@ -52,16 +60,21 @@ def register(spark: SparkSession | None = None) -> None:
     session = spark or Session.getActiveSession()
     if session is None:
         raise PipelineError("there is no Spark session yet; start one, or hand it in: register(spark)")
-    session.udf.register(SQL_FUNCTION, _build_function(Path.cwd(), is_case_sensitive(session), session_zone(session)))
+    warn = WorkerWarnings(session).warn
+    function = _build_function(Path.cwd(), is_case_sensitive(session), session_zone(session), warn)
+    session.udf.register(SQL_FUNCTION, function)
 
 
-def _build_function(folder: Path, case_sensitive: bool, zone: str) -> Any:
+def _build_function(folder: Path, case_sensitive: bool, zone: str, warn: Callable[[str], None]) -> Any:
     opened: dict[str, TypedMatcher] = {}  # by this task: its rows are matched with one version
 
     def palio_matches(*arguments: pa.Array) -> pa.Array:
         address = _address(arguments, folder)
         if address not in opened:
-            opened[address] = TypedMatcher(open_subscriptions(address, zone), case_sensitive, zone)
+            wants = open_subscriptions(address, zone)
+            for message in refusal_messages(wants.refused):
+                warn(f"{address}: {message}")
+            opened[address] = TypedMatcher(wants.matcher, case_sensitive, zone, warn)
         rows, ids = opened[address].match(given_columns(arguments[1:], []), len(arguments[1]))
         return group_into_lists(rows, ids, len(arguments[1]))
 
@@ -88,21 +101,21 @@ def _is_text(kind: pa.DataType) -> bool:
     return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
 
 
-def open_subscriptions(address: str, zone: str) -> Matcher:
+def open_subscriptions(address: str, zone: str) -> Wants:
     """The subscriptions at an address, in the state of now; read only where that has changed since the last call."""
     if address.endswith(SAVED_INDEX_SUFFIX):
-        return Matcher.open(address)
+        return Wants(Matcher.open(address))
     log = _log_at(address)
     state: Hashable = _file_state(address) if log is None else log.version
     known = _opened.get((address, zone))
     if known is not None and state is not None and known[0] == state:
         _opened.move_to_end((address, zone))
         return known[1]
-    matcher = (_read(address, zone) if log is None else Wants.gather(log.at(log.version))).matcher
-    _opened[address, zone] = state, matcher
+    wants = _read(address, zone) if log is None else Wants.gather(log.at(log.version))
+    _opened[address, zone] = state, wants
     if len(_opened) > _MAX_OPEN_SUBSCRIPTIONS:
         _opened.popitem(last=False)
-    return matcher
+    return wants
 
 
 def _log_at(address: str) -> SubscriptionLog | None:

@@ -40,6 +40,27 @@ def resolve_columns(rows: DataFrame) -> DataFrame:
     return rows.withColumnsRenamed(renamed) if renamed else rows
 
 
+def needed_columns(rows: DataFrame, chosen: Sequence[str] | None) -> list[str]:
+    """The columns of a DataFrame of subscriptions that are read: those of conditions, and the chosen ones.
+
+    Where nothing is chosen yet (None), all columns are read whose types Spark hands to Python.
+    """
+    fields = [name for name in FIELDS if name in rows.columns]
+    if chosen is not None:
+        found = choose_from_schema(rows.schema, chosen, is_case_sensitive(rows.sparkSession))
+        return [*fields, *(field.name for field in found)]
+    others = [each for each in rows.schema.fields if each.name not in FIELDS and rows.columns.count(each.name) == 1]
+    return [*fields, *(each.name for each in others if _is_readable(each))]
+
+
+def _is_readable(field: StructField) -> bool:
+    try:
+        arrow_type(field.dataType, field.name)
+    except PipelineError:
+        return False
+    return True
+
+
 def id_type(schema: StructType | None) -> DataType | None:
     """The type of ids in matches; None for strings."""
     from pyspark.sql.types import DecimalType, IntegralType
@@ -70,13 +91,11 @@ def choose_from_schema(schema: StructType, names: Sequence[str], case_sensitive:
     offered = StructType([field for field in schema.fields if field.name not in FIELDS])
     chosen = [StructField(name, offered[name].dataType) for name in _find_all(offered.names, names, case_sensitive)]
     for field in chosen:
-        try:
-            arrow_type(field.dataType, field.name)
-        except PipelineError:
+        if not _is_readable(field):
             raise PipelineError(
                 f"the column {field.name} of subscriptions is of the type {field.dataType.simpleString()}, which Spark "
                 "does not hand to Python; cast it"
-            ) from None
+            )
     return tuple(chosen)
 
 

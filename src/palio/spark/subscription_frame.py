@@ -22,10 +22,10 @@ from palio.spark.attributes import is_case_sensitive
 from palio.spark.projection import column, session_zone, subscription_zone
 from palio.spark.record_batches import metadata_columns
 from palio.spark.subscription_columns import choose_from_schema, choose_from_values, resolve_columns
-from palio.spark.subscriptions import OnError, Refused, Wants, refusal_reason, report_refused
+from palio.spark.subscriptions import UTC_NAMES, OnError, Refused, Wants, plain_zone, refusal_reason, report_refused
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame, SparkSession
     from pyspark.sql.types import StructField, StructType
 
     from palio.spark.implicit_casts import ImplicitCasts
@@ -148,7 +148,7 @@ def from_frame(
         frozenset(name for row in found for name in row["attributes"]),
         any(row["reads_whole_events"] for row in found),
         any(row["has_subscribers"] for row in found),
-        frozenset([session_zone(rows.sparkSession)]),
+        frozenset(zone for row in found for zone in row["zones"]),
         tuple(refused),
         schema=rows.schema,
         chosen=chosen,
@@ -172,9 +172,20 @@ def normalize(rows: DataFrame, chosen: Sequence[StructField] = ()) -> DataFrame:
         sql.lit(is_json).alias("is_json"),
         (sql.col("language") if "language" in rows.columns else sql.lit("sql")).cast("string").alias("language"),
         (sql.col("subscriber") if "subscriber" in rows.columns else sql.lit(None)).cast("string").alias("subscriber"),
-        sql.lit(session_zone(rows.sparkSession)).alias("timezone"),
+        _zone_column(rows).alias("timezone"),
         *further,
     )
+
+
+def _zone_column(rows: DataFrame) -> Column:
+    """The time zone of each subscription's literals without one: its own, or the session's."""
+    from pyspark.sql import functions as sql
+
+    session = sql.lit(plain_zone(session_zone(rows.sparkSession)))
+    if "timezone" not in rows.columns:
+        return session
+    own = sql.nullif(sql.col("timezone").cast("string"), sql.lit(""))
+    return sql.when(own.isin(*UTC_NAMES), sql.lit("UTC")).otherwise(sql.coalesce(own, session))
 
 
 def decode_rows(table: pa.Table | pa.RecordBatch, refused: list[Refused] | None = None) -> Iterator[Subscription]:
@@ -209,7 +220,7 @@ def _row(number: int, subscription: Subscription) -> Mapping[str, Any]:
 
 _INSPECTION_SCHEMA: Final = (
     "id string, reason string, count long, attributes array<string>, reads_whole_events boolean, "
-    "has_subscribers boolean"
+    "has_subscribers boolean, zones array<string>"
 )
 
 
@@ -217,6 +228,7 @@ def palio_examine(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]
     """One row for each unusable subscription, and one that summarises all others of the partition."""
     count, whole, subscribers = 0, False, False
     attributes: set[str] = set()
+    zones: set[str] = set()
     for batch in batches:
         refused: list[Refused] = []
         for subscription in decode_rows(batch, refused):
@@ -227,9 +239,10 @@ def palio_examine(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]
             subscribers = subscribers or subscription.subscriber is not None
             whole = whole or filter.reads_whole_event
             attributes |= filter.attributes
+            zones.add(subscription_zone(subscription))
         if refused:
             yield _inspection([each.id for each in refused], [each.reason for each in refused])
-    yield _inspection([None], [None], count, sorted(attributes), whole, subscribers)
+    yield _inspection([None], [None], count, sorted(attributes), whole, subscribers, sorted(zones))
 
 
 def _filter(subscription: Subscription, refused: list[Refused]) -> Filter | None:
@@ -248,6 +261,7 @@ def _inspection(
     attributes: Sequence[str] = (),
     whole: bool = False,
     subscribers: bool = False,
+    zones: Sequence[str] = (),
 ) -> pa.RecordBatch:
     size = len(ids)
     columns = [
@@ -257,8 +271,9 @@ def _inspection(
         pa.array([attributes] * size, pa.list_(pa.string())),
         pa.array([whole] * size),
         pa.array([subscribers] * size),
+        pa.array([zones] * size, pa.list_(pa.string())),
     ]
-    names = ["id", "reason", "count", "attributes", "reads_whole_events", "has_subscribers"]
+    names = ["id", "reason", "count", "attributes", "reads_whole_events", "has_subscribers", "zones"]
     return pa.RecordBatch.from_arrays(columns, names)
 
 

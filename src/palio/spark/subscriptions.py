@@ -11,22 +11,23 @@ import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
 from palio.errors import InputError, InvalidSubscription, PalioError, PipelineError
 from palio.files import read_subscriptions
 from palio.matching.matcher import Matcher
 from palio.matching.subscription import Subscription, Subscriptions, Want
 from palio.matching.subscription_screening import add_usable
-from palio.spark.projection import session_zone
-from palio.spark.subscription_columns import FIELDS, resolve_columns
+from palio.spark.projection import column, session_zone
+from palio.spark.subscription_columns import FIELDS, needed_columns, resolve_columns
 
 if TYPE_CHECKING:
-    import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
@@ -35,9 +36,11 @@ if TYPE_CHECKING:
 
 OnError = Literal["quarantine", "fail"]
 SAVED_INDEX_SUFFIX: Final = ".palio"
+_MAX_INSPECTED_SUBSCRIPTIONS: Final = 1_000  # of those that workers indexed
 _MAX_LOGGED_REFUSALS: Final = 5  # of those that are left out
+_TEXT_FIELDS: Final = frozenset(("id", "where"))
 _NOTHING_ELSE: Final = [None] * (len(FIELDS) - 2)  # than an id and a condition
-_UTC_NAMES: Final = frozenset(("Etc/UTC", "Z"))  # a JVM on a machine in UTC calls its zone by the first of them
+UTC_NAMES: Final = frozenset(("Etc/UTC", "Z"))  # a JVM on a machine in UTC calls its zone by the first of them
 _log = logging.getLogger("palio.spark")
 
 
@@ -82,11 +85,13 @@ class Wants:
         language: str = "sql",
         timezone: str | None = None,
         casts: ImplicitCasts | None = None,
+        columns: Sequence[str] | None = None,
     ) -> Wants:
         """Read subscriptions: a path or address, the name of a table, a DataFrame, a Matcher, or subscriptions.
 
         `language` is the default language, `timezone` the zone of literals without one, by default the session's.
-        `casts`, if given, are put into the conditions while they are read.
+        `casts`, if given, are put into the conditions while they are read. `columns` are the further columns of a
+        DataFrame or table that are read as metadata, by default all whose types Python has.
         """
         check_on_error(on_error)
         if isinstance(source, Wants):
@@ -97,7 +102,7 @@ class Wants:
             return cls.read(spark, Matcher.open(source))
         zone = timezone or session_zone(spark)
         collector = _Collector(zone, language, casts)
-        _collect(spark, source, collector)
+        _collect(spark, source, collector, columns)
         return collector.finish(on_error)
 
     @classmethod
@@ -148,7 +153,7 @@ class _Collector:
     """Collects subscriptions for a matcher, and the refused ones."""
 
     def __init__(self, timezone: str = "UTC", language: str = "sql", casts: ImplicitCasts | None = None) -> None:
-        self.timezone = _plain_zone(timezone)
+        self.timezone = plain_zone(timezone)
         self.language = language
         self.casts = casts
         self._found: dict[str, Want] = {}
@@ -192,7 +197,7 @@ class _Collector:
             self.refused.append(Refused(None if id is None else str(id), f"there is no {missing!r}"))
             return
         own = None if subscriber is None else str(subscriber)
-        zone = _plain_zone(str(timezone or self.timezone))
+        zone = plain_zone(str(timezone or self.timezone))
         try:
             self.take(Subscription(str(id), where, language or self.language, own, metadata, zone))
         except InvalidSubscription as error:
@@ -204,9 +209,12 @@ class _Collector:
             for row in batch.to_pylist():
                 self.make(**row)
             return
+        found = self._found
+        if (texts := _only_texts(batch)) is not None and found.keys().isdisjoint(texts):
+            found.update(texts)
+            return
         columns = {name: batch.column(name).to_pylist() for name in batch.schema.names}
         nothing = [None] * batch.num_rows
-        found = self._found
         for id, where, *others in zip(*(columns.get(name, nothing) for name in FIELDS), strict=True):
             # The common row, an SQL text with an ASCII id, is kept as its text: an object of each would take a third
             # of the time and most of the memory.
@@ -219,6 +227,9 @@ class _Collector:
     def adopt(self, built: Wants) -> None:
         """Take subscriptions that the workers indexed, in place of all others."""
         self._built = replace(built, schema=self.schema)
+        if self.casts is not None:  # which notes the types that do not go together, but not those seen by workers
+            for id in islice(built.matcher, _MAX_INSPECTED_SUBSCRIPTIONS):
+                self.casts.apply_to(built.matcher[id])
 
     def finish(self, on_error: OnError) -> Wants:
         """Index the subscriptions; report those that were refused."""
@@ -234,8 +245,10 @@ class _Collector:
             wants = list(map(self.casts.apply_to_want, wants))
         unusable = add_usable(matcher, Subscriptions(list(self._found), wants))
         self.refused += [Refused(id, refusal_reason(error)) for id, error in unusable.items()]
-        usable = (each for id, each in self._found.items() if id not in unusable)
-        return Wants(matcher, tuple(self.refused), _subscribers(usable), casts=self.casts, schema=self.schema)
+        # A plain text has no subscriber.
+        others = (each for each in self._found.values() if isinstance(each, Subscription) and each.id not in unusable)
+        subscribers = {each.id: each.subscriber for each in others if each.subscriber is not None}
+        return Wants(matcher, tuple(self.refused), subscribers, casts=self.casts, schema=self.schema)
 
 
 def collect_batches(
@@ -248,14 +261,22 @@ def collect_batches(
     return collector.gather()
 
 
-def _plain_zone(timezone: str) -> str:
+def _only_texts(batch: pa.RecordBatch) -> dict[str, str] | None:
+    """SQL texts by ASCII ids, where the rows of a batch have these alone and no id twice; None for other batches."""
+    if not _TEXT_FIELDS.issubset(batch.schema.names):
+        return None
+    ids, wheres = batch.column("id"), batch.column("where")
+    if ids.type != pa.string() or wheres.type != pa.string() or ids.null_count or wheres.null_count:
+        return None
+    if any(batch.column(name).null_count < batch.num_rows for name in batch.schema.names if name not in _TEXT_FIELDS):
+        return None
+    texts = dict(zip(ids.to_pylist(), wheres.to_pylist(), strict=True))
+    return texts if len(texts) == batch.num_rows and "" not in texts and all(map(str.isascii, texts)) else None
+
+
+def plain_zone(timezone: str) -> str:
     """The name of a time zone, one for all names of UTC: a text in it needs no zone beside it."""
-    return "UTC" if timezone in _UTC_NAMES else timezone
-
-
-def _subscribers(wants: Iterable[Want]) -> dict[str, str]:
-    owned = (each for each in wants if isinstance(each, Subscription))
-    return {each.id: each.subscriber for each in owned if each.subscriber is not None}
+    return "UTC" if timezone in UTC_NAMES else timezone
 
 
 def _subscribers_in(matcher: Matcher) -> dict[str, str]:
@@ -267,7 +288,7 @@ def _subscribers_in(matcher: Matcher) -> dict[str, str]:
     return {id: name for id, name in named if name is not None and id in matcher}
 
 
-def _collect(spark: SparkSession, source: Any, collector: _Collector) -> None:
+def _collect(spark: SparkSession, source: Any, collector: _Collector, columns: Sequence[str] | None) -> None:
     """Collect the subscriptions of any other source."""
     if isinstance(source, str | Path):
         rows = open_frame(spark, str(source))
@@ -276,7 +297,7 @@ def _collect(spark: SparkSession, source: Any, collector: _Collector) -> None:
             return
         source = rows
     if hasattr(source, "toArrow"):
-        _read_rows(source, collector)
+        _read_rows(source, collector, columns)
         return
     if not isinstance(source, Iterable):
         raise PipelineError(
@@ -320,11 +341,11 @@ def parquet_files(path: str) -> Iterator[str]:
 
 
 def read_files(paths: Iterable[str], timezone: str) -> Wants:
-    """Read the subscriptions of files; needs no session."""
+    """Read the subscriptions of files, without a report of the refused ones; needs no session."""
     collector = _Collector(timezone)
     for path in paths:
         _read_lines(path, collector)
-    return collector.finish("quarantine")
+    return collector.gather()
 
 
 def _is_table(spark: SparkSession, name: str) -> bool:
@@ -357,11 +378,12 @@ def _read_file(path: str, collector: _Collector) -> None:
         raise InputError(error.source, f"{error.reason}, and no table of this name", error.line) from error
 
 
-def _read_rows(rows: DataFrame, collector: _Collector) -> None:
+def _read_rows(rows: DataFrame, collector: _Collector, columns: Sequence[str] | None) -> None:
     from palio.spark.index_build import MAX_DRIVER_SUBSCRIPTIONS, build_index
 
     rows = resolve_columns(rows)
     collector.schema = rows.schema
+    rows = rows.select(*map(column, needed_columns(rows, columns)))
     count = rows.count()
     if count > MAX_DRIVER_SUBSCRIPTIONS:
         collector.adopt(build_index(rows, count, collector.timezone, collector.language, collector.casts))
@@ -376,10 +398,16 @@ def report_refused(refused: Sequence[Refused], on_error: OnError) -> None:
         first, more = refused[0], len(refused) - 1
         rest = f" (and {more:,} more)" if more else ""
         raise InvalidSubscription(first.id or "without an id", first.reason + rest)
+    for message in refusal_messages(refused):
+        _log.warning(message)
+
+
+def refusal_messages(refused: Sequence[Refused]) -> Iterator[str]:
+    """What is to be told of refused subscriptions: the first ones, and the number of the others."""
     for each in refused[:_MAX_LOGGED_REFUSALS]:
-        _log.warning("subscription %s is left out: %s", each.id, each.reason)
+        yield f"subscription {each.id} is left out: {each.reason}"
     if len(refused) > _MAX_LOGGED_REFUSALS:
-        _log.warning("%d more subscriptions are left out", len(refused) - _MAX_LOGGED_REFUSALS)
+        yield f"{len(refused) - _MAX_LOGGED_REFUSALS:,} more subscriptions are left out"
 
 
 def refusal_reason(error: PalioError) -> str:

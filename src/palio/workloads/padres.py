@@ -152,10 +152,10 @@ def _quote_of(path: str | Path, number: int, text: str) -> dict[str, Value]:
     try:
         quote = parse_publication(text)
         quote.update({name: float(quote[name]) for name in _PRICES if name in quote})
-    except ValueError as error:
-        raise InputError(str(path), f"a price that is no number: {error}", number) from error
     except ParseError as error:
         raise InputError(str(path), error.reason, number) from error
+    except ValueError as error:
+        raise InputError(str(path), f"a price that is no number: {error}", number) from error
     return quote
 
 

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from palio.covering.classical.curves import CURVES
 from palio.covering.classical.zcurve import (
     Box,
     Cube,
@@ -46,7 +47,8 @@ def far_box(universe: Universe, point: tuple[int, ...]) -> Box:
 @every_search
 @given(st.data())
 def test_a_full_search_finds_exactly_what_dominates_a_point(search: Search, data: st.DataObject) -> None:
-    universe = Universe(data.draw(st.integers(1, 3)), data.draw(st.integers(1, 4)))
+    curve = data.draw(st.sampled_from(list(CURVES)))
+    universe = Universe(data.draw(st.integers(1, 3)), data.draw(st.integers(1, 4)), curve)
     stored = data.draw(st.lists(points(universe), max_size=20, unique=True))
     asked = data.draw(points(universe))
     by_key = {universe.key(Cube(0, point)): point for point in stored}
@@ -117,7 +119,9 @@ class TestTheIndex:
         """Ranges are rounded to cells and other conditions are not in them: whoever is found is verified."""
         interests = [IndexedFilter(each, at) for at, each in enumerate(filters) if each != Filter.nothing]
         exact = LinearIndex()
-        curves = [ZCurveIndex(DOMAINS, bits=2, search=search) for search in SEARCHES.values()]
+        curves = [
+            ZCurveIndex(DOMAINS, bits=2, search=search, curve=curve) for search in SEARCHES.values() for curve in CURVES
+        ]
         for index in (exact, *curves):
             for each in interests:
                 index.add(each)
@@ -134,8 +138,23 @@ class TestTheIndex:
         assert found[0.0] == 1.0
         assert found[0.5] > 0.8
 
+    @pytest.mark.parametrize("epsilon", [0.01, 0.1, 0.3])
+    def test_little_is_overlooked_where_little_may_be_left_out(self, epsilon: float) -> None:
+        """Of pairs that cover each other in two attributes, at most twice the share is not found."""
+        low, high = Shen("boxes", attributes=2).ranges(np.arange(200))
+        rows = [IndexedFilter(box(*zip(low[row], high[row], strict=True)), row) for row in range(200)]
+        exact, partly = (ZCurveIndex({"x1": (0, 1), "x2": (0, 1)}, epsilon=share) for share in (0.0, epsilon))
+        for each in rows:
+            exact.add(each)
+            partly.add(each)
+        known = sum(len(exact.covering(each, 999)) for each in rows)
+        found = sum(len(partly.covering(each, 999)) for each in rows)
+        assert known > 300
+        assert (1 - 2 * epsilon) * known <= found <= known
+        assert partly.comparisons <= exact.comparisons
+
     @pytest.mark.parametrize(
-        "options", [{"domains": {}}, {"domains": {"x": (1, 1)}}, {"bits": 0}, {"epsilon": 1.0}, {"epsilon": -1.0}]
+        "options", [{"domains": {}}, {"domains": {"x": (1, 1)}}, {"bits": 0}, {"epsilon": 1.0}, {"curve": "snake"}]
     )
     def test_what_makes_no_curve_is_refused(self, options: dict[str, object]) -> None:
         with pytest.raises(InvalidArgument):

@@ -10,6 +10,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 
+from tests.filters.expressions.format_forms import FORMAT_FORMS
 from tests.filters.expressions.samples import DAYS, INTEGERS, MOMENTS, TEXTS, WORDS
 
 
@@ -281,7 +282,8 @@ def _regexp_extract(g: Generator, depth: int) -> str:
 
 
 def _regexp_replace(g: Generator, depth: int) -> str:
-    return f"regexp_replace({_text(g, depth)}, {_grouped(g)}, {quoted(g.random.choice(_REPLACEMENTS))})"
+    position = g.random.choice(("", "", ", 1", ", 2", ", 9"))
+    return f"regexp_replace({_text(g, depth)}, {_grouped(g)}, {quoted(g.random.choice(_REPLACEMENTS))}{position})"
 
 
 def _by_pattern(name: str, value: Form, patterns: tuple[str, ...], *, or_none: bool = True) -> Form:
@@ -444,7 +446,7 @@ FORMS: dict[str, Form] = {
     "*": _times,
     "/": _divide,
     "%": _rest("%"),
-    "div": lambda g, depth: _infix("DIV", g.exact(depth), g.exact(depth)),
+    "div": lambda g, depth: g.random.choice(("({} DIV {})", "div({}, {})")).format(g.exact(depth), g.exact(depth)),
     "neg": lambda g, depth: f"(- {_real(g, depth)})",
     "&": lambda g, depth: _infix("&", g.make("integer", depth), g.make("integer", depth)),
     "|": lambda g, depth: _infix("|", g.make("integer", depth), g.make("integer", depth)),
@@ -477,7 +479,6 @@ FORMS: dict[str, Form] = {
     "replace": _of("replace", _text, _text, _text, optional=1),
     "translate": _of("translate", _text, _text, _text),
     **{name: _part_of(name) for name in ("startswith", "endswith", "contains")},
-    "instr": _of("instr", _text, _text),
     "locate": _of("locate", _text, _text, _small, optional=1),
     "lpad": _of("lpad", _text, _small, _text, optional=1),
     "rpad": _of("rpad", _text, _small, _text, optional=1),
@@ -497,7 +498,7 @@ FORMS: dict[str, Form] = {
         "conv", lambda g, depth: g.random.choice((_text(g, depth), "i", "hex(i)")), _pick(*_BASES), _pick(*_BASES)
     ),
     "chr": _of("chr", lambda g, depth: g.random.choice((g.make("integer", depth), "65", "233", "w"))),
-    **{name: _of(name, _real) for name in words("abs signum ceil floor sqrt cbrt exp expm1 ln log10 log2 log1p isnan")},
+    **{name: _of(name, _real) for name in words("abs signum sqrt cbrt exp expm1 ln log10 log2 log1p isnan")},
     "round": _of("round", _real, _pick("0", "1", "2", "-1", "5", "-20"), optional=1),
     "bround": _of("bround", _real, _pick("0", "1", "2", "-1", "5"), optional=1),
     "power": _of("power", _real, _real),
@@ -543,6 +544,7 @@ FORMS: dict[str, Form] = {
     "array_contains": _array_contains,
     "element_at": _of("element_at", _pick("a", "g", "h"), _pick("1", "-1", "2", "n")),
     "size": _of("size", _pick("a", "g", "h")),
+    **FORMAT_FORMS,
 }
 
 ROOTS: dict[str, tuple[str, ...]] = {

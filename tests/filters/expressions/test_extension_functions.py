@@ -114,7 +114,7 @@ class Odd:
 def odd() -> Iterator[None]:
     registry.register(
         "odd",
-        lambda text, **options: Filter(foreign("odd", text), lambda: foreign("odd", text, False)),
+        lambda text, **options: Filter.of_tree(foreign("odd", text), lambda: foreign("odd", text, False)),
         Odd,
     )
     yield

@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 from palio.errors import ParseError
 from palio.filters.expressions.ast import Array, Attribute, Call, Expression, Literal, Micros, Months, Scalar, walk
 from palio.filters.expressions.functions import FUNCTIONS
+from palio.filters.filter import Filter
 from palio.filters.sql_writer import expression_to_sql
 from palio.languages.sql.functions import ALIASES, FIELDS, INFIX, PREFIX
 from palio.languages.sql.parser import SqlParser, parse_condition
@@ -177,12 +178,41 @@ def test_an_error_says_where(condition: str, position: int) -> None:
         ("a CONTAINS 'x'", "write contains(x, 'a'), or x LIKE '%a%'"),
         ("", "TRUE is the condition that every event satisfies"),
         ("-- nothing", "TRUE is the condition that every event satisfies"),
+        ("x IN (SELECT * FROM t1)", "list the values themselves"),
+        ("EXISTS (SELECT * FROM t1)", "a condition looks at one event: compare its attributes"),
+        ("strpos(x, 'a') = 1", "write instr(x, 'a')"),
+        (
+            "to_char(x) = 'a'",
+            "CAST(x AS STRING) writes a value as text; to_char(x, 'yyyy-MM-dd') writes a time by a pattern",
+        ),
+        ("x ≥ 3", "'at least' is written >="),
+        ("x ≤ 3", "'at most' is written <="),
+        ("x ≠ 3", "'differs from' is written <>"),
+        ("x =~ 'a'", "a regular expression is asked for with x RLIKE 'pattern'"),
+        ("x !~ 'a'", "write NOT IN, NOT LIKE, NOT RLIKE, NOT BETWEEN, IS NOT NULL"),
+        ("x IN [1, 2]", "write IN (1, 2)"),
+        ("x not in [1, 2]", "write IN (1, 2)"),
+        ("x == None", "write x IS NULL; an attribute of that name is written `None`"),
+        ("y = 1 AND x != None", "write x IS NULL; an attribute of that name is written `None`"),
+        ("x is None", "write x IS NULL"),
+        ("x IS NOT None", "write x IS NOT NULL"),
     ],
 )
 def test_an_error_says_what_would_work(condition: str, hint: str) -> None:
     with pytest.raises(ParseError) as caught:
         parse_condition(condition)
     assert caught.value.hint == hint
+
+
+def test_an_attribute_may_be_called_none() -> None:
+    wanted = Filter.parse("x = `None` AND None > 3 AND None.x = 1")
+    assert wanted.attributes == {"x", "None", "None.x"}
+    assert Filter.parse(str(wanted)) == wanted
+    # Conditions that differ in a name only share nothing that could let this one pass.
+    assert Filter.parse("x = y").matches({"x": 5, "y": 5})
+    with pytest.raises(ParseError, match="None is no value"):
+        Filter.parse("x = None")
+    assert Filter.parse("x =~5") == Filter.parse("x = ~5")
 
 
 def test_equal_conditions_are_equal_trees_wherever_they_stand() -> None:

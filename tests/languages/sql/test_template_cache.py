@@ -26,7 +26,7 @@ from palio.languages.sql.template_cache import (
     split_conjuncts,
     split_literals,
 )
-from palio.languages.sql.templates import LIST
+from palio.languages.sql.template_parameters import LIST
 from tests.languages.sql.samples import FRAGMENTS, ZONES, parsed
 from tests.languages.sql.test_templates import with_lists
 from tests.strategies import NAMES, conditions, scalar_attributes, usual_conditions

@@ -5,6 +5,8 @@ from __future__ import annotations
 import random
 from datetime import UTC, date, datetime
 from decimal import Decimal
+from itertools import pairwise
+from math import inf, nextafter
 from pathlib import Path
 from typing import Any
 
@@ -296,3 +298,72 @@ def test_tests_of_computed_values_are_saved(tmp_path: Path) -> None:
 def test_attributes_are_those_of_events() -> None:
     matcher = matcher_of([*(f"lower(s) = 'v{n}' AND size(tags) = {n}" for n in range(8))])
     assert matcher.attributes == {"s", "tags"}
+
+
+def near(center: str, step: str) -> list[Any]:
+    """Numbers of all kinds at and beside the ends of an interval."""
+    ends = [Decimal(center) - Decimal(step), Decimal(center) + Decimal(step), Decimal(center)]
+    floats = [float(end) for end in ends]
+    floats += [nextafter(each, side) for each in floats for side in (-inf, inf)]
+    exact = [end + Decimal(side).scaleb(-20) for end in ends for side in (-1, 0, 1)]
+    return [
+        *floats,
+        *exact,
+        *(Decimal(f"{each:.15f}") for each in floats[:3]),
+        *(int(end) for end in ends),
+        *(str(end) for end in ends),
+    ]
+
+
+def test_kinds_of_number_that_disagree_have_an_interval_each() -> None:
+    centers = ["5.06", "5.00", "4.97", "0.1", "9007199254740993.5"]
+    texts = [f"abs(price - {center}) < {step}" for center in centers for step in ("0.03", "0.03D")]
+    texts += [f"NOT (price + 0.1 < {center})" for center in centers]
+    both = "abs(price - {0}) < 0.03 AND abs(qty - {0}) <= 3 AND abs(k - {0}) < 3"
+    texts += [both.format(center) for center in centers]
+    matcher = matcher_of(texts)
+    assert matcher.statistics().residuals <= len(centers)  # three disagreements are too many alternatives
+    values = [value for center in centers for value in near(center, "0.03")]
+    events = [{"price": value, "qty": value, "k": 3} for value in values]
+    events += [{"price": first, "qty": second, "k": Decimal("3.1")} for first, second in pairwise(values)]
+    expected = [matches(texts, event) for event in events]
+    assert [matcher.match(event) for event in events] == expected
+    assert ids_by_row(matcher.match_batch(events), len(events)) == expected
+    for kind in (float, int, str):
+        own = [value for value in values if type(value) is kind]
+        table = pa.table({"price": own, "qty": own, "k": [3] * len(own)})
+        rows = [matches(texts, event) for event in Event.from_arrow(table)]
+        assert ids_by_row(matcher.match_batch(table), table.num_rows) == rows
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_newest_subscriptions_decide_as_filters_do(seed: int) -> None:
+    given = Conditions(seed)
+    equal = ("lower(s) = 'x'", "lower(s) = '5'", "a + b = {}", "a % 2 IN (0, {})", "abs(a - 2) = {} AND b > 1", "a < b")
+    texts = given.texts(20) + [
+        text.format(n) for text in (*equal, "size(tags) = {}", "year(ts) = 2024") for n in range(3)
+    ]
+    matcher = Matcher()
+    for number, text in enumerate(texts):
+        matcher.add(str(number), text)
+    assert matcher.statistics().live == len(texts)
+    events = [given.event(arrays=bool(seed % 2)) for _ in range(40)] + [{"s": 5}, {"a": True, "b": 1.0}, {"tags": []}]
+    assert [matcher.match(event) for event in events] == [matches(texts, event) for event in events]
+    matcher.remove_many(["20", "25"])
+    assert matcher.match({"s": "X"}) == matches(texts, {"s": "X"}) - {"20", "25"}
+
+
+def test_an_expression_counts_once_whatever_kinds_have_intervals_of_it() -> None:
+    statistics = matcher_of([f"abs(price - {n}.06) < 3" for n in range(8)]).statistics()
+    assert (statistics.computed, statistics.residuals, statistics.slow) == (1, 0, 0)
+
+
+def test_the_newest_subscriptions_are_found_by_computed_values() -> None:
+    matcher = Matcher()
+    for n in range(600):
+        matcher.add(f"text {n}", f"lower(s) = 'v{n}'")
+        matcher.add(f"number {n}", f"a + b = {n}")
+    # Those that must all be looked at are sealed after some hundreds.
+    assert matcher.statistics().live == 1200
+    assert matcher.match({"s": "V7", "a": 3, "b": 4.0}) == {"text 7", "number 7"}
+    assert matcher.match({"s": ["V7", "V8"], "a": [3, 4], "b": 4}) == {"text 7", "text 8", "number 7", "number 8"}

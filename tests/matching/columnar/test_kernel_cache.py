@@ -22,19 +22,16 @@ from palio.matching.precompilation import compile_kernels, kernels
 
 PROCESSES = 3
 
-# A process that matches, and prints how often it had to compile each kernel, and where kernels are kept.
-MATCH = """
+# A process that compiles what is missing, and prints how often it had to compile each kernel.
+ALL = """
 import json, sys
-from palio import Matcher
 from palio.matching.columnar import kernel_cache
+from palio.matching.precompilation import compile_kernels, kernels
 kernel_cache.LOCK_TIMEOUT_SECONDS = 3600  # a busy machine may take minutes
 sys.stdin.readline()
-matcher = Matcher()
-matcher.add_many(["a", "b"], ["x = 1", "y LIKE '%z%'"])
-assert matcher.match({"x": 1, "y": "xyz"}) == {"a", "b"}
-from palio.matching.precompilation import kernels
+compile_kernels()
 compiled = {kernel.py_func.__name__: sum(kernel.stats.cache_misses.values()) for kernel in kernels()}
-print(json.dumps({"compiled": compiled, "folder": next(kernels()).stats.cache_path}))
+print(json.dumps({"compiled": compiled}))
 """
 
 # A process that needs one kernel only.
@@ -67,6 +64,28 @@ print(json.dumps({"compiled": {kernel.py_func.__name__: len(kernel.stats.cache_m
 """
 COMPILE = "from palio.matching.precompilation import compile_kernels as c; c(); print('{}')"
 
+ARE_READY = """
+import json
+import palio.matching.matcher
+from palio.matching.columnar.kernel_readiness import kernel_readiness
+print(json.dumps({"ready": kernel_readiness.are_ready()}))
+"""
+
+SEND = """
+from pathlib import Path
+import palio.matching.matcher
+from palio.matching.columnar.kernel_readiness import kernel_readiness
+kernel_readiness.write_archive(Path("{}"))
+print("{{}}")
+"""
+RECEIVE = """
+from pathlib import Path
+import palio.matching.matcher
+from palio.matching.columnar.kernel_readiness import archive_name, kernel_readiness
+kernel_readiness.install_archive(Path("{}") / archive_name())
+print("{{}}")
+"""
+
 
 def environment(**variables: str) -> dict[str, str]:
     """Of this process, but for where kernels are kept."""
@@ -87,7 +106,7 @@ def test_of_processes_that_start_together_one_compiles_each_kernel(tmp_path: Pat
     variables = environment(NUMBA_CACHE_DIR=str(tmp_path))
     started = [
         subprocess.Popen(
-            [sys.executable, "-c", MATCH], env=variables, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+            [sys.executable, "-c", ALL], env=variables, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         )
         for _ in range(PROCESSES)
     ]
@@ -234,8 +253,16 @@ def test_all_kernels_of_matching_are_compiled_ahead(tmp_path: Path) -> None:
     assert done.kernels == len(list(kernels())) == seen[-1][0] == seen[-1][1]
 
 
-def test_after_precompilation_no_match_compiles_anything(tmp_path: Path) -> None:
-    variables = environment(NUMBA_CACHE_DIR=str(tmp_path))
+def test_after_precompilation_no_match_compiles_anything_also_on_another_machine(package: Path, tmp_path: Path) -> None:
+    variables = environment(NUMBA_CACHE_DIR=str(tmp_path / "here"))
     run(COMPILE, variables)
+    assert run(ARE_READY, variables) == {"ready": True}
     answer = run(FLIGHTS, variables)
+    assert not any(answer["compiled"].values()), answer
+    # A copy of the package, of another time and in another folder.
+    elsewhere = variables_with(package, NUMBA_CACHE_DIR=str(tmp_path / "there"))
+    run(SEND.format(tmp_path), variables)
+    run(RECEIVE.format(tmp_path), elsewhere)
+    assert run(ARE_READY, elsewhere) == {"ready": True}
+    answer = run(FLIGHTS, elsewhere)
     assert not any(answer["compiled"].values()), answer

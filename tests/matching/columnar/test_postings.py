@@ -1,4 +1,4 @@
-"""Which levels of an axis are used, and what the others give up."""
+"""Which levels of an axis are used, what the others give up, and what is written beside a posting."""
 
 from __future__ import annotations
 
@@ -6,7 +6,14 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from palio.matching.columnar.postings import MAX_LEVELS, Buckets, choose_levels, possible_levels
+from palio.matching.columnar import pivot_kernels
+from palio.matching.columnar.postings import (
+    MAX_LEVELS,
+    Buckets,
+    choose_levels,
+    merge_intervals,
+    possible_levels,
+)
 
 
 def chosen(sizes: list[int], filed: dict[tuple[int, int, int], int]) -> tuple[list[list[int]], list[list[bool]]]:
@@ -71,3 +78,39 @@ def test_what_is_filed_is_taken_by_a_level_in_use_that_is_not_finer(
         assert used[axis][takers[axis][level]]
     taken = {(axis, takers[axis][level]) for axis, level, _ in filed}
     assert taken == {(axis, level) for axis, flags in enumerate(used) for level, flag in enumerate(flags) if flag}
+
+
+def planned(intervals: list[tuple[int, int, int]], sizes: list[int]) -> tuple[int, int]:
+    """The axes of the pivot and of the second condition of a row of intervals (axis, low, high)."""
+    axis, low, high = (np.array(each, np.int32) for each in zip(*intervals, strict=True))
+    own = np.array(sizes, np.int32)
+    start, axis, low, high, never = merge_intervals(np.array([0, len(axis)]), axis, low, high)
+    conditions = pivot_kernels.IntervalRows(start, axis, low, high)
+    offsets = np.concatenate([[0], np.cumsum(own)]).astype(np.int64)
+    uses = np.full(len(own), 100, np.int32)
+    counted = pivot_kernels.AxisUses(own, np.zeros(len(own)), offsets, np.zeros(offsets[-1], np.int32), uses)
+    shifts, counts = possible_levels(own)
+    buckets = Buckets(own, shifts, np.arange(MAX_LEVELS) < counts[:, None])
+    none = np.zeros(0, np.int32)
+    pivot_kernels.plan_rows(
+        conditions,
+        never,
+        pivot_kernels.IntervalRows(np.zeros(2, np.int64), none, none, none),
+        counted,
+        pivot_kernels.AxisLevels(shifts, counts, buckets.bases),
+        plan := np.zeros((1, pivot_kernels.PLAN_FIELDS), np.int32),
+        np.zeros(buckets.count, np.int32),
+    )
+    second = int(plan[0, pivot_kernels.PLAN_SECOND])
+    return int(axis[plan[0, pivot_kernels.PLAN_PIVOT]]), -1 if second < 0 else int(axis[second])
+
+
+def test_the_next_rarest_condition_is_written_beside_a_posting() -> None:
+    assert planned([(0, 40, 60), (1, 4, 50)], [100, 100]) == (0, 1)
+    assert planned([(0, 40, 40), (1, 4, 99)], [100, 100]) == (0, 1)
+
+
+def test_a_condition_that_rules_out_little_gives_way_to_the_pivot() -> None:
+    not_equal = [(1, 4, 49), (1, 51, 99)]
+    assert planned([(0, 40, 60), *not_equal], [100, 100]) == (0, 0)
+    assert planned([(0, 40, 60)], [100]) == (0, 0)

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from palio import Filter
-from palio.routing.propagation.merging import MAX_MERGER_CHARACTERS, mergers
+from palio.routing.propagation.merging import MAX_MERGER_CHARACTERS, Merging, mergers
 from palio.routing.propagation.reductions import Covering
 from tests.simulation.scenarios import condition, event
 
@@ -29,12 +29,31 @@ def test_mergers(given_: list[str], merged: list[str]) -> None:
     assert set(mergers(map(Filter.parse, given_))) == set(map(Filter.parse, merged))
 
 
-def test_a_merger_is_never_longer_than_a_neighbour_reads() -> None:
-    filters = [Filter.parse(f"x = '{f'{number:04}' * 3_000}' AND y = 1") for number in range(100)]
+def test_filters_of_a_merger_that_would_be_too_long_are_divided_among_several() -> None:
+    filters = [Filter.parse(f"x = '{f'{number:04}' * 20}' AND y = 1") for number in range(200)]
     merged = mergers(filters)
-    assert 4 <= len(merged) <= 7
-    assert max(len(str(each)) for each in merged) <= MAX_MERGER_CHARACTERS
+    assert 200 * 80 / MAX_MERGER_CHARACTERS < len(merged) < 60
+    assert max(len(str(each)) for each in merged) <= 2 * MAX_MERGER_CHARACTERS
     assert all(any(merger.covers(each) for merger in merged) for each in filters[::20])
+
+
+def test_a_change_concerns_one_of_the_mergers_that_many_filters_are_divided_among() -> None:
+    filters = [Filter.parse(f"x = {number}") for number in range(0, 2_000, 2)]
+    reduction = Merging()
+    for each in filters:
+        reduction.add(each.digest, each)
+    known = dict(reduction.change().additions)
+    for each in filters[::50]:
+        reduction.remove(each.digest)
+        additions, withdrawals = reduction.change()
+        assert len(withdrawals) <= 2
+        assert len(additions) <= 2
+        for key in withdrawals:
+            del known[key]
+        known |= additions
+        assert not any(every.covers(each) for every in known.values())
+    remaining = [each for place, each in enumerate(filters) if place % 50]
+    assert sorted(known) == [each.digest for each in mergers(remaining)]
 
 
 def test_an_imperfect_merger_closes_small_gaps() -> None:
@@ -91,3 +110,41 @@ def test_what_is_maximal_depends_on_the_set_alone(seed: int) -> None:
             assert told.keys() >= set(withdrawals)
             told = {key: wanted for key, wanted in {**told, **additions}.items() if key not in withdrawals}
             assert told.keys() == expected
+
+
+@pytest.mark.parametrize("slack", [0.0, 0.4])
+@given(st.integers(0, 2**32))
+def test_mergers_that_are_kept_up_to_date_are_those_made_anew(slack: float, seed: int) -> None:
+    random = Random(seed)
+    filters = list({each.digest: each for each in (Filter.parse(condition(random)) for _ in range(14))}.items())
+    reduction = Merging(slack)
+    told: dict[bytes, Filter] = {}
+    there: dict[bytes, Filter] = {}
+    for _ in range(40):
+        key, wanted = random.choice(filters)
+        if key in there:
+            del there[key]
+            reduction.remove(key)
+        else:
+            there[key] = wanted
+            reduction.add(key, wanted)
+        if random.random() < 0.6:
+            additions, withdrawals = reduction.change()
+            assert told.keys().isdisjoint(additions)
+            assert told.keys() >= set(withdrawals)
+            told = {key: wanted for key, wanted in {**told, **additions}.items() if key not in withdrawals}
+            assert sorted(told) == [each.digest for each in mergers(there.values(), slack)]
+
+
+def test_a_change_concerns_the_mergers_that_it_is_part_of() -> None:
+    reduction = Merging()
+    for number in range(300):
+        for value in (1, 2):
+            wanted = Filter.parse(f"x = {value} AND y = {number} AND z = {number}")
+            reduction.add(wanted.digest, wanted)
+    assert len(reduction.change().additions) == 300
+    further = Filter.parse("x = 3 AND y = 7 AND z = 7")
+    reduction.add(further.digest, further)
+    additions, withdrawals = reduction.change()
+    assert list(additions.values()) == [Filter.parse("x IN (1, 2, 3) AND y = 7 AND z = 7")]
+    assert withdrawals == (Filter.parse("x IN (1, 2) AND y = 7 AND z = 7").digest,)

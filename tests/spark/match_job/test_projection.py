@@ -107,6 +107,23 @@ def test_only_what_is_looked_at_leaves_the_jvm(events: DataFrame, capsys: pytest
     assert plan.count("palio_broadcast") == 1  # and it is computed once
 
 
+def test_a_kept_column_that_is_looked_at_leaves_the_jvm_once(
+    spark: SparkSession, capsys: pytest.CaptureFixture[str]
+) -> None:
+    events = spark.sql("SELECT id AS `a.b`, CAST(id AS string) AS `t``x`, id * 2 AS c FROM range(9)")
+    asked = wants("`a.b` = 4", "`t``x` = '5'", "`t``x` > 6")  # the last one reads a cast of it as well
+    found = match(events, asked)
+    assert {tuple(row) for row in found.collect()} == {
+        (4, "4", 8, "`a.b` = 4"),
+        (5, "5", 10, "`t``x` = '5'"),
+        (7, "7", 14, "`t``x` > 6"),
+        (8, "8", 16, "`t``x` > 6"),
+    }
+    found.explain()
+    [line] = [line for line in capsys.readouterr().out.splitlines() if "palio_broadcast" in line]
+    assert len(re.findall(r"\bc\d+#", line)) == 4
+
+
 def test_texts_that_hold_json_are_read(spark: SparkSession, events: DataFrame) -> None:
     conditions = wants("payload.x = 3", "payload.y.z = 'b' AND id = 1", "payload LIKE '%: 4,%'", "payload.x IS NULL")
     broken = events.select("id", "price", "payload").unionAll(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from random import Random
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -10,7 +11,8 @@ import pytest
 from palio import Matcher
 from palio.errors import PipelineError
 from palio.spark import Wants, match, matches
-from tests.spark.match_job.queries import rendezvous
+from tests.oracles.seeds import seeds
+from tests.spark.match_job.queries import pairs, rendezvous
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -31,10 +33,10 @@ CHOSEN = ["priority", "channel", "fee", "since", "changed", "routing", "active",
 @pytest.mark.parametrize("kind", ["tinyint", "bigint", "decimal(38,0)", "string"])
 def test_ids_have_the_type_of_their_column(spark: SparkSession, events: DataFrame, kind: str, plan: Any) -> None:
     asked = spark.sql(f"SELECT cast(id AS {kind}) AS id, concat('id = ', id) AS where FROM range(4)")
-    pairs = match(events, asked, plan=plan)
-    assert pairs.schema["subscription_id"].dataType == asked.schema["id"].dataType
+    matched = match(events, asked, plan=plan)
+    assert matched.schema["subscription_id"].dataType == asked.schema["id"].dataType
     # As a join does, which refuses a comparison of other types at analysis.
-    joined = pairs.alias("m").join(asked.alias("s"), pairs.subscription_id == asked.id).select("m.id", "s.where")
+    joined = matched.alias("m").join(asked.alias("s"), matched.subscription_id == asked.id).select("m.id", "s.where")
     assert sorted(map(tuple, joined.collect())) == [(number, f"id = {number}") for number in range(4)]
     lists = match(events, asked, columns=["id"], per_event=True, plan=plan)
     assert lists.schema["subscription_ids"].dataType.elementType == asked.schema["id"].dataType
@@ -147,3 +149,56 @@ def test_a_chosen_column_that_a_frame_does_not_have_is_refused(spark: SparkSessi
     for plan in PLANS:
         with pytest.raises(PipelineError, match="subscriptions have no column prio; there are Priority, channel, fee"):
             match(events, spark.sql(RULES), subscription_columns=["prio"], plan=plan)
+
+
+@pytest.mark.parametrize("plan", PLANS, ids=str)
+def test_columns_that_nobody_asks_for_are_not_read(spark: SparkSession, events: DataFrame, plan: Any) -> None:
+    asked = spark.sql(
+        "SELECT id, concat('id = ', id) AS where, named_struct('a', make_interval(1), 'b', map(id, id)) AS routing, "
+        "map('k', INTERVAL '1' DAY) AS limits, parse_json('{}') AS variant, NULL AS nothing, id * 10 AS priority, "
+        "raise_error('read') AS broken FROM range(3)"
+    )
+    expected = {(number, number) for number in range(3)}
+    found = match(events, asked, columns=["id"], plan=plan)
+    assert {(row.id, row.subscription_id) for row in found.collect()} == expected
+    found = match(events, asked, columns=["id"], plan=plan, subscription_columns=["priority"])
+    assert {(row.id, row.priority) for row in found.collect()} == {(number, 10 * number) for number in range(3)}
+    with pytest.raises(PipelineError, match="routing of subscriptions is of the type struct"):
+        match(events, asked, plan=plan, subscription_columns=["routing"])
+    called = events.select("id", matches(asked, "id").alias("who")).where("size(who) > 0")
+    assert {(row.id, *row.who) for row in called.collect()} == expected
+    # Without a choice, all that Python has.
+    read = Wants.read(spark, asked.drop("broken"))
+    assert read.matcher["1"].metadata == {"priority": 10}
+
+
+@pytest.mark.parametrize("session", ["UTC", "Asia/Tokyo"])
+@pytest.mark.parametrize("seed", [1, *(pytest.param(seed, marks=pytest.mark.deep) for seed in seeds(2, 10))])
+def test_a_time_zone_of_their_own_counts_in_both_plans(
+    spark: SparkSession, events: DataFrame, session: str, seed: int
+) -> None:
+    random = Random(f"zones {seed}")
+    zones = [None, "", "UTC", "Etc/UTC", "Z", "Asia/Tokyo", "America/New_York", "Nowhere/City", "+05:30"]
+    shapes = [
+        "at > TIMESTAMP'1970-01-01 {}:00:00'",
+        "hour(at) = {}",
+        "at >= '1970-01-01 {}:30:00' AND id > 3",
+        "local < TIMESTAMP_NTZ'1970-01-01 {}:00:00'",
+        "NOT (hour(local) > {})",
+        "price = {}",
+    ]
+    rows = [
+        (f"s{number}", random.choice(shapes).format(f"{random.randrange(24):02}"), random.choice(zones))
+        for number in range(40)
+    ]
+    spark.conf.set("spark.sql.session.timeZone", session)
+    try:
+        asked = spark.createDataFrame(rows, "id string, where string, TimeZone string")
+        found = [pairs(match(events, asked, columns=["id"], plan=plan)) for plan in PLANS]
+        assert found[0] == found[1]
+        assert len(found[0]) > 100
+        alone = spark.createDataFrame([("ny", "hour(local) = 7", "America/New_York")], asked.schema)
+        found = [pairs(match(events, alone, columns=["id"], plan=plan)) for plan in PLANS]
+        assert found[0] == found[1] == {(7, "ny")}
+    finally:
+        spark.conf.set("spark.sql.session.timeZone", "UTC")

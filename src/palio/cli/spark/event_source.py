@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 
 FORMATS: Final = ("parquet", "json", "csv", "orc", "delta")
+_ENDINGS: Final = ".jsonl, .ndjson, .json, .csv, .parquet or .orc"
 UNREADABLE: Final = "_corrupt_record"
 MESSAGE: Final = "message"
 PAYLOAD: Final = "data"
@@ -79,14 +80,18 @@ def _format_in(folder: Path) -> str:
     """The format of the files below a folder; Spark ignores names that begin with _ or a dot."""
     if (folder / "_delta_log").is_dir():
         return "delta"
-    formats = set()
-    for path in folder.rglob("*"):
-        if path.is_file() and not any(part.startswith(("_", ".")) for part in path.relative_to(folder).parts):
-            formats.add(_by_ending(path.name))
+    formats = {
+        _by_ending(path.name)
+        for path in folder.rglob("*")
+        if path.is_file() and not any(part.startswith(("_", ".")) for part in path.relative_to(folder).parts)
+    }
     found = sorted(each for each in formats if each is not None)
     if len(found) == 1:
         return found[0]
-    reason = f"the files in it are {' and '.join(found)}" if found else "no name of a file in it says what it holds"
+    if found:
+        reason = f"the files in it are {' and '.join(found)}"
+    else:
+        reason = f"there is no file in it whose name ends in {_ENDINGS}"
     raise InputError(str(folder), f"{reason}; say what to read with --format: {', '.join(FORMATS)}")
 
 

@@ -142,6 +142,7 @@ class JobProgress:
 
 def run(spark: SparkSession, title: str, job: Callable[[], Result], status: JobProgress | None = None) -> Result:
     """Run a job with a progress bar; `status` gets the figures."""
+    from palio.spark.implicit_casts import TYPE_CONFLICT_WARNING
     from palio.spark.match_job import MISSING_COLUMN_WARNING
     from palio.spark.record_batches import count_matches
 
@@ -154,7 +155,8 @@ def run(spark: SparkSession, title: str, job: Callable[[], Result], status: JobP
             progress.update(bar, completed=status.completed, total=status.tasks or None, done=str(status))
 
         with count_matches(spark) as counter, _watch(spark, counter, status, show), warnings.catch_warnings():
-            warnings.filterwarnings("ignore", MISSING_COLUMN_WARNING)  # the summary has them
+            for beginning in (MISSING_COLUMN_WARNING, TYPE_CONFLICT_WARNING):  # the summary has them
+                warnings.filterwarnings("ignore", beginning)
             return job()
 
 

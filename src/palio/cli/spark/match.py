@@ -19,10 +19,12 @@ from palio.cli.spark.output_folder import output_folder
 from palio.cli.spark.subscription_checks import (
     TypeMismatch,
     absent_facts,
+    find_type_conflicts,
     find_type_mismatches,
     gather,
     refused_as_dicts,
     refused_facts,
+    type_conflict_facts,
     type_mismatch_facts,
 )
 
@@ -121,6 +123,7 @@ def _as_dict(figures: RunFigures, wants: Wants, ranking: Ranking, top: int) -> d
         "refused": refused_as_dicts(wants),
         "absent": list(figures.absent),
         "unlike": [each.as_dict() for each in figures.mismatches],
+        "conflicts": [{"condition": each, "reason": reason} for each, reason in figures.conflicts.items()],
         **ranking.as_dict(top),
         "skew": round(figures.skew, 3),
         "seconds": figures.times.rounded,
@@ -148,6 +151,7 @@ def _facts(
     yield time_fact(figures.times.seconds)
     yield from absent_facts(figures.absent)
     yield from type_mismatch_facts(figures.mismatches)
+    yield from type_conflict_facts(figures.conflicts)
     yield from refused_facts(wants)
 
 
@@ -169,6 +173,8 @@ class RunFigures:
     """Attributes without a column, perhaps mistyped."""
     mismatches: tuple[TypeMismatch, ...] = ()
     """String columns that subscriptions compare with other kinds of values."""
+    conflicts: dict[str, str] = field(default_factory=dict)
+    """Conditions that Spark refuses by the types of columns, with the reason."""
 
     @property
     def skew(self) -> float:
@@ -194,6 +200,7 @@ def match_and_count(
     _keep_observed_counts(spark)
     figures.absent = project_for(events, wants.matcher, options.get("json", ())).absent
     figures.mismatches = find_type_mismatches(events, map(wants.matcher.__getitem__, wants.matcher))
+    figures.conflicts = find_type_conflicts(events, map(wants.matcher.__getitem__, wants.matcher))
     figures.plan = choose_plan(wants.matcher, options.get("plan", "auto"), index_memory_bytes(spark))
     passing = Observation("palio events")
     observed = events.observe(passing, sql.count(sql.lit(1)).alias("events"))

@@ -1,13 +1,13 @@
-"""Checks of subscriptions before a job: unusable ones, missing columns, and type mismatches.
+"""Checks of subscriptions before a job: unusable ones, missing columns, and types that do not go together.
 
 A column of strings that is compared with numbers or dates is reported: SQL conditions cast it, as Spark does, and those
-in other languages never match it.
+in other languages never match it. So are SQL conditions that Spark itself refuses by the types of columns.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -110,6 +110,24 @@ def find_type_mismatches(events: DataFrame, subscriptions: Iterable[Subscription
         TypeMismatch(name, types[name], kinds, tuple(ids), is_cast)
         for (name, kinds, is_cast), ids in sorted(found.items())
     )
+
+
+def find_type_conflicts(events: DataFrame, subscriptions: Iterable[Subscription]) -> dict[str, str]:
+    """Those of the first conditions that Spark refuses by the types of columns, with the reason."""
+    from palio.spark.implicit_casts import ImplicitCasts
+
+    casts = ImplicitCasts.of(events)
+    for each in islice(subscriptions, MAX_INSPECTED_SUBSCRIPTIONS):
+        casts.apply_to(each)
+    return casts.conflicts
+
+
+def type_conflict_facts(conflicts: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    """Lines of the summary about conditions that Spark refuses by the types of columns."""
+    for condition, reason in islice(conflicts.items(), MAX_NAMED):
+        yield "types", f"Spark refuses {condition} ({reason}); NULL here: write CAST(… AS …)"
+    if len(conflicts) > MAX_NAMED:
+        yield "types", f"{len(conflicts) - MAX_NAMED:,} more conditions are refused by Spark"
 
 
 def type_mismatch_facts(mismatches: Sequence[TypeMismatch]) -> Iterator[tuple[str, str]]:

@@ -12,12 +12,13 @@ the cubes of one size rectangle by rectangle, by the positions of one-bits in th
 fill what lengths rounded down to multiples of 2^i have more than those rounded to multiples of 2^(i+1) (Lemma 6); here
 that difference of two boxes is walked directly, one slab for each dimension.
 
-A coverer that is not found costs a filter forwarded in vain, no more. So a search may leave out a share epsilon of the
-volume in which coverers could lie, and it may stop when its budget of probes is spent. `greedy_search`, the source's
-own, probes the greedy cubes of the box, largest first; their number does not grow with the box, but it grows with the
-power of the dimensions, and soon exceeds the number of points. `populated_search` follows the points: from the universe
-down, only cubes that hold points and reach into the box are visited, the one that shares most with it first. It is
-exact where nothing is left out, and needs no more visits than there are points times bits.
+A coverer that is not found costs a filter forwarded in vain, no more. So a search may leave out a share epsilon, and it
+may stop when its budget of probes is spent. `greedy_search`, the source's own, leaves out a share of the volume in
+which coverers could lie: it probes the greedy cubes of the box, largest first; their number does not grow with the box,
+but it grows with the power of the dimensions, and soon exceeds the number of points. `populated_search` follows the
+points, and leaves out a share of those that could lie in the box: from the universe down, only cubes that hold points
+and reach into the box are visited. It is exact where nothing is left out, and needs no more visits than there are
+points times bits.
 """
 
 from __future__ import annotations
@@ -25,11 +26,11 @@ from __future__ import annotations
 from bisect import bisect_left, insort
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from fractions import Fraction
-from functools import cache
 from heapq import heappop, heappush
 from math import ceil, inf, prod
 from typing import Final, NamedTuple, TypeAlias
 
+from palio.covering.classical.curves import CURVES, CurveName
 from palio.covering.extents import IndexedFilter, axis_of, first_above
 from palio.errors import InvalidArgument
 
@@ -46,18 +47,15 @@ class Universe(NamedTuple):
 
     dimensions: int
     bits: int
+    curve: CurveName = "z"
 
     def key(self, cube: Cube) -> int:
-        """The Z-order key of a corner: the bits of its coordinates interleaved, most significant first."""
-        spread = _spread_bytes(self.dimensions)
-        key = 0
-        for at, coordinate in enumerate(cube.corner, 1):
-            shift = self.dimensions - at
-            while coordinate:
-                key |= spread[coordinate & 0xFF] << shift
-                coordinate >>= 8
-                shift += 8 * self.dimensions
-        return key
+        """The place of a cube among those of its size, in the order of the curve."""
+        return CURVES[self.curve].key(cube.corner, self.bits - cube.level)
+
+    def cube(self, key: int, level: int) -> Cube:
+        """The cube of side 2^`level` at a place: the inverse of `key`."""
+        return Cube(level, CURVES[self.curve].corner(key, self.dimensions, self.bits - level))
 
     def key_range(self, cube: Cube) -> range:
         """The range of keys of all cells of a cube."""
@@ -125,12 +123,6 @@ def _walk(ranges: Sequence[range]) -> Iterator[tuple[int, ...]]:
             yield (first, *rest)
 
 
-@cache
-def _spread_bytes(dimensions: int) -> list[int]:
-    """For each byte its bits spread apart, with gaps for those of the other dimensions."""
-    return [sum((byte >> bit & 1) << (bit * dimensions) for bit in range(8)) for byte in range(256)]
-
-
 class Box(NamedTuple):
     """All cells from one corner to another, both included."""
 
@@ -174,24 +166,36 @@ def greedy_search(keys: Sequence[int], universe: Universe, box: Box, budget: Sea
 
 
 def populated_search(keys: Sequence[int], universe: Universe, box: Box, budget: SearchBudget) -> Iterator[int]:
-    """Visit the cubes that hold keys and reach into a box, the one with the largest share of it first."""
-    left_out = Fraction(budget.epsilon) * _shared_volume(Cube(universe.bits, (0,) * universe.dimensions), box)
+    """Visit the cubes that hold keys and reach into a box, the one with most keys that may lie in it first.
+
+    What is left out is a share of the keys that are expected there, each cube's counted by the share of its volume that
+    lies in the box. Of the volume itself nearly all holds no key: a search that may leave out a hundredth of it would
+    end among the first few cubes.
+    """
     whole = Cube(universe.bits, (0,) * universe.dimensions)
-    heap = [(-_shared_volume(whole, box), 0, len(keys), whole)] if keys else []
-    # The volume that the box shares with the cubes on the heap; what holds no keys is never on it.
-    unsearched = -heap[0][0] if heap else 0
-    while heap and unsearched > left_out and budget.probe():
-        shared, first, last, cube = heappop(heap)
-        unsearched += shared
+    heap = [(-_expected_keys(universe, whole, box, len(keys)), 0, len(keys), whole)] if keys else []
+    unsearched = -heap[0][0] if heap else 0.0
+    left_out = budget.epsilon * unsearched
+    while heap and budget.probe():
+        negative, first, last, cube = heappop(heap)
+        # Exact where nothing is left out, whatever the rounding of the sum.
+        if budget.epsilon and unsearched <= left_out:
+            return
+        unsearched += negative
         # The cube is wholly inside the box: all its keys are results.
-        if -shared == 1 << (cube.level * universe.dimensions):
+        if _shared_volume(cube, box) == 1 << (cube.level * universe.dimensions):
             yield from range(first, last)
             continue
         for inner, start, stop in _populated(keys, universe, cube, first, last):
-            volume = _shared_volume(inner, box)
-            if volume:
-                heappush(heap, (-volume, start, stop, inner))
-                unsearched += volume
+            expected = _expected_keys(universe, inner, box, stop - start)
+            if expected:
+                heappush(heap, (-expected, start, stop, inner))
+                unsearched += expected
+
+
+def _expected_keys(universe: Universe, cube: Cube, box: Box, keys: int) -> float:
+    """How many keys of a cube lie in a box, if they are spread evenly; above 0 where any may."""
+    return keys * (_shared_volume(cube, box) / (1 << (cube.level * universe.dimensions)))
 
 
 def planned_search(keys: Sequence[int], universe: Universe, box: Box, budget: SearchBudget) -> Iterator[int]:
@@ -205,15 +209,11 @@ def _populated(
     keys: Sequence[int], universe: Universe, cube: Cube, first: int, last: int
 ) -> Iterator[tuple[Cube, int, int]]:
     """The cubes of half the side that hold some of the keys, with the positions of these."""
-    dimensions = universe.dimensions
-    shift = (cube.level - 1) * dimensions
+    shift = (cube.level - 1) * universe.dimensions
     while first < last:
         prefix = keys[first] >> shift
         stop = bisect_left(keys, (prefix + 1) << shift, first, last)
-        corner = tuple(
-            coordinate << 1 | prefix >> (dimensions - 1 - at) & 1 for at, coordinate in enumerate(cube.corner)
-        )
-        yield Cube(cube.level - 1, corner), first, stop
+        yield universe.cube(prefix, cube.level - 1), first, stop
         first = stop
 
 
@@ -232,9 +232,9 @@ _EVERYWHERE: Final = (-inf, inf)
 class ZCurveIndex:
     """A covering index that may be approximate; exact with `epsilon` 0 and no `budget`.
 
-    `domains` has the numeric attributes and the ranges of their values; 2^`bits` cells divide each. `epsilon`
-    is the share of the volume that a search may leave out, `budget` the number of probes it may make. `comparisons`
-    counts probes, and the filters that were verified.
+    `domains` has the numeric attributes and the ranges of their values; 2^`bits` cells divide each. `epsilon` is the
+    share that a search may leave out, `budget` the number of probes it may make, `curve` the order of the cells.
+    `comparisons` counts probes, and the filters that were verified.
     """
 
     def __init__(
@@ -245,13 +245,16 @@ class ZCurveIndex:
         epsilon: float = 0.0,
         budget: int | None = None,
         search: Search = populated_search,
+        curve: CurveName = "z",
     ) -> None:
+        if curve not in CURVES:
+            raise InvalidArgument(f"there is no curve {curve!r}; known are {', '.join(CURVES)}")
         if not domains or not all(low < high for low, high in domains.values()):
             raise InvalidArgument("the curve needs attributes, each with a domain from a lesser to a greater number")
         if bits < 1:
             raise InvalidArgument(f"a coordinate has at least one bit, not {bits}")
         self._domains = {axis_of(name): domain for name, domain in domains.items()}
-        self._universe = Universe(2 * len(domains), bits)
+        self._universe = Universe(2 * len(domains), bits, curve)
         cubes_needed((1,), epsilon)  # raises where epsilon is no share
         self._epsilon, self._budget, self._search = epsilon, budget, search
         self._keys: list[int] = []

@@ -185,8 +185,8 @@ def negate(value: Any) -> Value:
             return None if double is None else -double
         case Months(months):
             return Months(-months)
-        case Micros(micros):
-            return Micros(-micros)
+        case Micros(micros, is_days):
+            return Micros(-micros, is_days)
     return None
 
 
@@ -270,14 +270,14 @@ def _shift(start: Any, by: Any, zone: str) -> Value:
             return day_at(start.toordinal() - FIRST_DAY + by)
         case date(), Months(months):
             return add_months(start, months)
-        case date(), Micros(micros):
-            if micros % MICROS_PER_DAY == 0:
+        case date(), Micros(micros, is_days):
+            if is_days:
                 return start + timedelta(days=micros // MICROS_PER_DAY)
             return _shift_time(midnight(start, zone), micros, zone)
         case Months(), Months():
             return _months(start.months + by.months)
         case Micros(), Micros():
-            return _micros(start.micros + by.micros)
+            return _micros(start.micros + by.micros, start.is_days and by.is_days)
     return None
 
 
@@ -285,14 +285,14 @@ def _months(months: int) -> Months | None:
     return Months(months) if -(2**31) <= months < 2**31 else None
 
 
-def _micros(micros: int) -> Micros | None:
-    return Micros(micros) if MIN_INT64 <= micros <= MAX_INT64 else None
+def _micros(micros: int, is_days: bool = False) -> Micros | None:
+    return Micros(micros, is_days) if MIN_INT64 <= micros <= MAX_INT64 else None
 
 
 def _shift_months(start: datetime, months: int, zone: str) -> datetime | None:
     clock = local(start, zone)
     day = add_months(clock.date(), months)
-    return None if day is None else moment_of(datetime.combine(day, clock.time()), zone)
+    return None if day is None else moment_of(datetime.combine(day, clock.time()), zone, start)
 
 
 def _shift_time(start: datetime, micros: int, zone: str) -> datetime:
@@ -300,7 +300,7 @@ def _shift_time(start: datetime, micros: int, zone: str) -> datetime:
     days = int(math.copysign(1, micros)) * (abs(micros) // MICROS_PER_DAY)
     moved = in_utc(start)
     if days:
-        moved = moment_of(local(start, zone) + timedelta(days=days), zone)
+        moved = moment_of(local(start, zone) + timedelta(days=days), zone, start)
     return moved + timedelta(microseconds=micros - days * MICROS_PER_DAY)
 
 
@@ -327,10 +327,7 @@ def _read_time(value: Any, beside: type, zone: str) -> Any:
 
 def _between(left: date, right: date, zone: str) -> Micros:
     """The difference between two local times: a day counts 24 hours even where the clocks changed."""
-    ends = [
-        local(end, zone) if isinstance(end, datetime) else datetime.combine(end, datetime.min.time())
-        for end in (left, right)
-    ]
+    ends = [local(end if isinstance(end, datetime) else midnight(end, zone), zone) for end in (left, right)]
     return Micros((ends[0] - ends[1]) // timedelta(microseconds=1))
 
 

@@ -37,9 +37,14 @@ class Months:
 
 @dataclass(frozen=True, slots=True, order=True)
 class Micros:
-    """A day-time interval, in microseconds."""
+    """A day-time interval, in microseconds.
+
+    `is_days` says that it is written in days or weeks alone: a date plus such an interval is a date, and a date plus
+    one of hours, be it 24 of them, is a timestamp.
+    """
 
     micros: int
+    is_days: bool = field(default=False, compare=False)
 
 
 @dataclass(frozen=True, eq=False)

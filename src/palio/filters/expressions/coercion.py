@@ -102,17 +102,49 @@ def local(moment: datetime, zone: str) -> datetime:
     return moment.replace(tzinfo=None)
 
 
-def moment_of(clock: datetime, zone: str) -> datetime:
-    """The moment of a local time: over a gap of the clocks forward, in an overlap the first of the two."""
+def moment_of(clock: datetime, zone: str, origin: datetime | None = None) -> datetime:
+    """The moment of a local time: over a gap of the clocks forward, in an overlap the first of the two.
+
+    Of a local time that was computed from a moment, `origin`, the second of the two is meant where its offset from UTC
+    is that of the origin: 01:30 minus no months is the same 01:30.
+    """
     place = zone_named(zone)
+    if place is UTC:
+        return clock.replace(tzinfo=UTC)
     # fold=0 is Java's choice: the offset before the change of the clocks, in a gap and in an overlap.
     aware = clock.replace(tzinfo=place, fold=0)
-    return aware if place is UTC else aware.astimezone(UTC)
+    if origin is not None:
+        second, offset = aware.replace(fold=1), in_utc(origin).astimezone(place).utcoffset()
+        if second.utcoffset() == offset != aware.utcoffset() and not _is_gap(aware):
+            aware = second
+    return aware.astimezone(UTC)
+
+
+def _is_gap(aware: datetime) -> bool:
+    """Whether the clocks skip a local time: the offset before the change is then the lesser."""
+    before, after = aware.replace(fold=0).utcoffset(), aware.replace(fold=1).utcoffset()
+    return before is not None and after is not None and before < after
 
 
 def midnight(day: date, zone: str) -> datetime:
     """The first moment of a day in the zone."""
-    return moment_of(datetime(day.year, day.month, day.day), zone)
+    clock = datetime(day.year, day.month, day.day)
+    place = zone_named(zone)
+    aware = clock.replace(tzinfo=place)
+    if place is UTC or not _is_gap(aware):
+        return moment_of(clock, zone)
+    # The day begins when the clocks change. Where they skip from 23:30 to 00:30, that is half an hour before the moment
+    # that midnight would have been, so it is searched for.
+    early, late = ((aware.replace(fold=fold) - EPOCH) // timedelta(seconds=1) for fold in (1, 0))
+    offset = _offset_at(late, place)
+    while late - early > 1:
+        middle = (early + late) // 2
+        early, late = (early, middle) if _offset_at(middle, place) == offset else (middle, late)
+    return EPOCH + timedelta(seconds=late)
+
+
+def _offset_at(seconds: int, place: tzinfo) -> timedelta | None:
+    return (EPOCH + timedelta(seconds=seconds)).astimezone(place).utcoffset()
 
 
 def moment_at(micros: int) -> datetime | None:

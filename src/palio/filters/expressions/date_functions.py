@@ -16,7 +16,7 @@ from typing import Final
 from palio.events.values import MICROS_PER_DAY
 from palio.filters.expressions import arithmetic, cast
 from palio.filters.expressions.ast import Micros, Months
-from palio.filters.expressions.coercion import FIRST_DAY, Value, bounded, day_at, local, midnight, moment_at
+from palio.filters.expressions.coercion import FIRST_DAY, Value, bounded, day_at, local, midnight, moment_at, moment_of
 from palio.filters.kinds import timestamp_position
 
 _DAYS: Final = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
@@ -142,12 +142,16 @@ UNITS: Final = (*_MICROS_IN, *_MONTHS_IN)
 
 
 def timestampadd(zone: str, unit: str, count: int, moment: datetime) -> Value:
-    """A moment plus a number of units; days and longer units follow the calendar of the zone."""
+    """A moment plus a number of units; days and longer units follow the calendar of the zone, hours do not."""
     if unit in _MONTHS_IN:
         months = count * _MONTHS_IN[unit]
         return arithmetic.add(zone, moment, Months(months)) if -(2**31) <= months < 2**31 else None
     micros = bounded(count * _MICROS_IN[unit])
-    return None if micros is None else arithmetic.add(zone, moment, Micros(micros))
+    if micros is None:
+        return None
+    if _MICROS_IN[unit] < MICROS_PER_DAY:
+        return moment_at(timestamp_position(moment) + micros)
+    return arithmetic.add(zone, moment, Micros(micros))
 
 
 def timestampdiff(zone: str, unit: str, start: datetime, end: datetime) -> int:
@@ -233,6 +237,7 @@ _CLOCK_TRUNCATIONS: Final[dict[str, Callable[[datetime], datetime]]] = {
     "second": lambda clock: clock.replace(microsecond=0),
     "millisecond": lambda clock: clock.replace(microsecond=clock.microsecond // 1000 * 1000),
     "microsecond": lambda clock: clock,
+    **dict.fromkeys(("day", "dd"), lambda clock: clock.replace(hour=0, minute=0, second=0, microsecond=0)),
 }
 
 
@@ -241,11 +246,23 @@ def date_trunc(zone: str, unit: str, moment: datetime) -> datetime | None:
     unit = unit.lower()
     clock = local(moment, zone)
     if (cut := _CLOCK_TRUNCATIONS.get(unit)) is not None:
-        # What the clock lost is taken from the moment itself: at the second 01:30 of a night with two of
-        # them, the hour began at the second 01:00.
-        return moment_at(timestamp_position(moment) - (clock - cut(clock)) // timedelta(microseconds=1))
-    day = clock.date() if unit in ("day", "dd") else _first_day(clock.date(), _TRUNCATIONS.get(unit))
-    return None if day is None else midnight(day, zone)
+        # At the second 01:30 of a night with two of them, the hour began at the second 01:00.
+        return moment_of(cut(clock), zone, moment)
+    day = _first_day(clock.date(), _TRUNCATIONS.get(unit))
+    return None if day is None else moment_of(datetime(day.year, day.month, day.day), zone, moment)
+
+
+def make_timestamp(
+    zone: str, year: int, month: int, day: int, hour: int, minute: int, second: Decimal, other_zone: str | None = None
+) -> datetime:
+    """The moment of a local time; a second 60 is the first of the next minute."""
+    whole = int(second)
+    micros = int(second.scaleb(6)) - whole * 1_000_000
+    if whole == 60 and not micros:
+        clock = datetime(year, month, day, hour, minute) + timedelta(minutes=1)
+    else:
+        clock = datetime(year, month, day, hour, minute, whole, micros)
+    return moment_of(clock, other_zone or zone)
 
 
 def unix_date(day: date) -> int:

@@ -18,6 +18,7 @@ from typing import Final
 from palio.filters.expressions import arithmetic as maths
 from palio.filters.expressions import cast, text_cast
 from palio.filters.expressions import date_functions as dates
+from palio.filters.expressions import encoding_functions as encodings
 from palio.filters.expressions import extension_functions as extensions
 from palio.filters.expressions import number_functions as numbers
 from palio.filters.expressions import text_functions as texts
@@ -89,6 +90,7 @@ COUNT: Final = FunctionParameter("int", None, frozenset({int, str}), partial(cas
 INTEGER: Final = FunctionParameter("bigint", int, frozenset({int}), _as_it_is)
 REAL: Final = FunctionParameter("number", float, _NUMBERS_AND_TEXT, cast.to_double)
 NUMBER: Final = FunctionParameter("number", float, _NUMBERS_AND_TEXT, _as_number)
+AS_WRITTEN: Final = FunctionParameter("number", float, _NUMBERS_AND_TEXT, _as_it_is)
 NUMERIC: Final = FunctionParameter("number", float, NUMBERS, _as_it_is)
 MAGNITUDE: Final = replace(NUMBER, accepts=_NUMBERS_AND_TEXT | {Months, Micros})
 BITS: Final = FunctionParameter("integer", int, frozenset({int, str}), _as_it_is)
@@ -104,6 +106,9 @@ ONLY_MOMENT: Final = FunctionParameter("timestamp", datetime, frozenset({datetim
 TRUTH: Final = FunctionParameter("boolean", bool, frozenset({bool, str}), cast.to_boolean)
 ONLY_TRUTH: Final = FunctionParameter("boolean", bool, frozenset({bool}), _as_it_is)
 DIGITS: Final = FunctionParameter("number, string or binary", bytes, _SCALARS, _as_digits)
+SECONDS: Final = FunctionParameter("number", None, _NUMBERS_AND_TEXT, partial(cast.to_decimal, digits=16, scale=6))
+BIT_STRING: Final = FunctionParameter("integer or boolean", int, frozenset({int, bool}), _as_it_is)
+OCTETS: Final = FunctionParameter("binary", bytes, frozenset({bytes, str}), cast.to_bytes)
 ARRAY: Final = FunctionParameter("array", tuple, frozenset({tuple}), _as_it_is)
 
 
@@ -124,7 +129,7 @@ def _absolute(value: Value) -> Value:
     if isinstance(value, Months):
         return Months(abs(value.months))
     if isinstance(value, Micros):
-        return Micros(abs(value.micros))
+        return Micros(abs(value.micros), value.is_days)
     return numbers.absolute(value) if isinstance(value, int | Decimal | float) else None
 
 
@@ -296,7 +301,14 @@ _function("reverse", texts.reverse, (RUN,), None, "back to front")
 _function("startswith", texts.startswith, (ONLY_RUN, ONLY_RUN), bool, "whether it starts with a part")
 _function("endswith", texts.endswith, (ONLY_RUN, ONLY_RUN), bool, "whether it ends with a part")
 _function("contains", texts.contains, (ONLY_RUN, ONLY_RUN), bool, "whether it contains a part")
-_function("instr", texts.instr, (TEXT, TEXT), int, "where a part first occurs, from 1; 0 if it does not")
+_function(
+    "instr",
+    texts.instr,
+    (TEXT, TEXT, WHOLE, WHOLE),
+    int,
+    "where a part occurs from a position on, for the nth time; 0 if it does not",
+    optional=2,
+)
 _function(
     "locate",
     texts.locate,
@@ -327,11 +339,38 @@ _function(
     optional=1,
 )
 _function("regexp_extract", None, (TEXT, ONLY_TEXT, INTEGER), str, "what a group of the first match is", optional=1)
-_function("regexp_replace", None, (TEXT, ONLY_TEXT, ONLY_TEXT), str, "every match replaced")
+_function(
+    "regexp_replace",
+    None,
+    (TEXT, ONLY_TEXT, ONLY_TEXT, INTEGER),
+    str,
+    "every match replaced, from a position on",
+    optional=1,
+)
+_function("regexp_count", None, (TEXT, ONLY_TEXT), int, "how many matches there are")
+_function("regexp_substr", None, (TEXT, ONLY_TEXT), str, "what matches first; NULL where nothing does")
+_function("regexp_instr", None, (TEXT, ONLY_TEXT, INTEGER), int, "where the first match begins; 0 if none", optional=1)
 _function(
     "levenshtein", texts.levenshtein, (TEXT, TEXT, WHOLE), int, "how many characters two texts differ by", optional=1
 )
 _function("hex", texts.hexadecimal, (DIGITS,), str, "the bytes, or a whole number, in hexadecimal digits")
+_function("unhex", encodings.unhex, (TEXT,), bytes, "the bytes that hexadecimal digits denote")
+_function("to_binary", None, (TEXT, ONLY_TEXT), bytes, "the bytes that a text denotes in a notation", optional=1)
+_function("encode", None, (TEXT, ONLY_TEXT), bytes, "the bytes of a text in a character set")
+_function("decode", None, (OCTETS, ONLY_TEXT), str, "the text that bytes mean in a character set")
+_function("to_char", None, (ANY, ONLY_TEXT), str, "a moment written by a pattern, or bytes in a notation")
+_function("format_string", None, (ONLY_TEXT, ANY), str, "values in a format", optional=1, more=True, strict=False)
+_function(
+    "mask",
+    None,
+    (ONLY_TEXT, ONLY_TEXT, ONLY_TEXT, ONLY_TEXT, ONLY_TEXT),
+    str,
+    "letters and digits replaced by one of their class",
+    optional=4,
+)
+_function("luhn_check", encodings.luhn_check, (TEXT,), bool, "whether the last of some digits checks the others")
+_function("parse_url", None, (TEXT, ONLY_TEXT, ONLY_TEXT), str, "a part of a URL", optional=1)
+_function("get_json_object", None, (TEXT, ONLY_TEXT), str, "what a path leads to in a JSON text")
 _function("md5", texts.md5, (ONLY_RUN,), str, "the MD5 digest in hexadecimal digits")
 _function("sha1", texts.sha1, (ONLY_RUN,), str, "the SHA-1 digest in hexadecimal digits")
 _function(
@@ -343,8 +382,11 @@ _function("chr", texts.chr_of, (LONG,), str, "the character of a code modulo 256
 
 _function("abs", _absolute, (MAGNITUDE,), None, "without its sign")
 _function("signum", numbers.signum, (REAL,), float, "-1, 0 or 1, as a double")
-_function("ceil", numbers.ceil, (NUMBER,), None, "the next whole number up")
-_function("floor", numbers.floor, (NUMBER,), None, "the next whole number down")
+_function("ceil", numbers.ceil, (AS_WRITTEN, WHOLE), None, "the next number up, whole or to n digits", optional=1)
+_function("floor", numbers.floor, (AS_WRITTEN, WHOLE), None, "the next number down, whole or to n digits", optional=1)
+_function("bit_count", numbers.bit_count, (BIT_STRING,), int, "how many bits are set")
+_function("getbit", numbers.getbit, (INTEGER, WHOLE), int, "the bit at a position, from 0")
+_function("width_bucket", numbers.width_bucket, (REAL, REAL, REAL, LONG), int, "the bucket of a histogram")
 _function(
     "round",
     numbers.round_half_up,
@@ -425,6 +467,15 @@ _function("next_day", dates.next_day, (DAY, TEXT), date, "the next day of that n
 _function("trunc", dates.trunc, (DAY, TEXT), date, "the first day of the year, quarter, month or week")
 _function("date_trunc", dates.date_trunc, (TEXT, MOMENT), datetime, "the first moment of a unit of time", zoned=True)
 _function("make_date", date, (WHOLE, WHOLE, WHOLE), date, "the date of a year, a month and a day")
+_function(
+    "make_timestamp",
+    dates.make_timestamp,
+    (WHOLE, WHOLE, WHOLE, WHOLE, WHOLE, SECONDS, TEXT),
+    datetime,
+    "the moment of a year, a month, a day, an hour, a minute and seconds",
+    optional=1,
+    zoned=True,
+)
 _function("to_date", None, (ANY, ONLY_TEXT), date, "the date a text means", optional=1)
 _function("to_timestamp", None, (ANY, ONLY_TEXT), datetime, "the moment a text means", optional=1)
 _function("date_format", None, (MOMENT, ONLY_TEXT), str, "a moment written by a pattern")

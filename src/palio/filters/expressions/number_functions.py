@@ -13,7 +13,8 @@ from functools import partial
 from typing import Final
 
 from palio.events.values import MAX_DECIMAL_DIGITS, MAX_INT64
-from palio.filters.expressions.cast import rescale
+from palio.filters.expressions import text_cast
+from palio.filters.expressions.cast import rescale, to_decimal
 from palio.filters.expressions.coercion import WIDE, Value, bounded, positive_zero, scale_of
 
 _LN_2: Final = math.log(2)
@@ -30,24 +31,53 @@ def signum(number: float) -> float:
     return number if number != number or number == 0 else math.copysign(1.0, number)
 
 
-def _whole(number: int | Decimal | float, rounding: str, round_float: Callable[[float], int]) -> Value:
+def _whole(number: int | Decimal | float | str, rounding: str, round_float: Callable[[float], int]) -> Value:
+    if isinstance(number, str):
+        double = text_cast.to_double(number)
+        return None if double is None else _whole(double, rounding, round_float)
     if isinstance(number, int):
         return number
     if isinstance(number, Decimal):
         return positive_zero(number.to_integral_value(rounding, WIDE))
     if not math.isfinite(number):
         return 0 if math.isnan(number) else None  # as Java casts a NaN to an integer
-    whole = round_float(number)
-    # 2.0**63 casts to the largest integer in Java, and Spark lets it pass (see `cast._whole_float`).
-    return MAX_INT64 if whole == MAX_INT64 + 1 else bounded(whole)
+    return bounded(round_float(number))
 
 
-def ceil(number: int | Decimal | float) -> Value:
+def ceil(number: int | Decimal | float | str, scale: int | None = None) -> Value:
+    if scale is not None:
+        return _to_scale(number, scale, ROUND_CEILING)
     return _whole(number, ROUND_CEILING, math.ceil)
 
 
-def floor(number: int | Decimal | float) -> Value:
+def floor(number: int | Decimal | float | str, scale: int | None = None) -> Value:
+    if scale is not None:
+        return _to_scale(number, scale, ROUND_FLOOR)
     return _whole(number, ROUND_FLOOR, math.floor)
+
+
+def _to_scale(number: int | Decimal | float | str, scale: int, rounding: str) -> Decimal | None:
+    """A decimal of at most `scale` digits after the point.
+
+    Before that, a double becomes a decimal of 30 digits, 15 of them after the point, and a text one of 38 and 18.
+    """
+    exact: Decimal | None
+    match number:
+        case Decimal():
+            exact = number
+        case float():
+            exact = to_decimal(number, "UTC", 30, 15)
+        case str():
+            exact = to_decimal(number, "UTC", 38, 18)
+        case _:
+            exact = Decimal(number)
+    if exact is None:
+        return None
+    if scale >= scale_of(exact):
+        return exact
+    if scale < -MAX_DECIMAL_DIGITS:
+        return None if exact else Decimal(0)
+    return rescale(exact.quantize(Decimal(1).scaleb(-scale), rounding, WIDE), MAX_DECIMAL_DIGITS, max(scale, 0))
 
 
 def _round(number: int | Decimal | float, scale: int = 0, *, rounding: str) -> Value:
@@ -78,6 +108,28 @@ def _round(number: int | Decimal | float, scale: int = 0, *, rounding: str) -> V
 
 round_half_up = partial(_round, rounding=ROUND_HALF_UP)
 round_half_even = partial(_round, rounding=ROUND_HALF_EVEN)
+
+
+def bit_count(number: int) -> int:
+    """How many bits of an integer of 64 bits are set; of a truth value, 1 or 0."""
+    return (number % 2**64).bit_count()
+
+
+def getbit(number: int, position: int) -> int | None:
+    return number >> position & 1 if 0 <= position < 64 else None
+
+
+def width_bucket(number: float, low: float, high: float, count: int) -> int | None:
+    """The number of the bucket of a histogram; 0 before the first one, count + 1 behind the last."""
+    if count <= 0 or count == MAX_INT64 or low == high or number != number:
+        return None
+    if not (math.isfinite(low) and math.isfinite(high)):
+        return None
+    if low > high:
+        number, low, high = -number, -low, -high
+    if number < low:
+        return 0
+    return count + 1 if number >= high else int(count * (number - low) / (high - low)) + 1
 
 
 def sqrt(number: float) -> float:

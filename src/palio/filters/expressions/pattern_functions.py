@@ -1,4 +1,4 @@
-"""Functions with constant patterns, prepared once per expression: LIKE, RLIKE, regexp_*, and date and time formats.
+"""Functions with constant patterns, prepared once per expression: LIKE, RLIKE, formats, paths, character sets.
 
 A pattern is parsed when the expression is compiled: `palio.filters.like` compiles LIKE, `palio.filters.regex` regular
 expressions, `datetime_patterns` formats such as `yyyy-MM-dd`. Each entry of `PREPARED` takes the literals after the
@@ -8,13 +8,16 @@ literal.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from datetime import date, datetime
 from functools import lru_cache, partial
 from types import MappingProxyType
-from typing import Final, TypeAlias
+from typing import Final
 
 from palio.filters.expressions import cast, extension_functions
+from palio.filters.expressions import encoding_functions as encodings
+from palio.filters.expressions import regexp_functions as regexps
 from palio.filters.expressions.ast import Call
 from palio.filters.expressions.coercion import Value, moment_at
 from palio.filters.expressions.compiler import (
@@ -23,15 +26,19 @@ from palio.filters.expressions.compiler import (
     Compiler,
     Form,
     constant,
+    lenient,
     strict_of_one,
     strict_of_two,
 )
 from palio.filters.expressions.datetime_patterns import for_reading, for_writing
 from palio.filters.expressions.functions import FUNCTIONS
-from palio.filters.expressions.text_functions import TEXT_LIMIT
+from palio.filters.expressions.json_functions import json_path
+from palio.filters.expressions.printf_format import PrintfFormat
+from palio.filters.expressions.regexp_functions import Computes, literal_text
+from palio.filters.expressions.url_functions import parse_url
 from palio.filters.kinds import timestamp_position
 from palio.filters.like import LikePattern
-from palio.filters.regex import Match, Regex, RegexMatches
+from palio.filters.regex import Regex
 
 # Cached for patterns that come with events, which are parsed for every event.
 _parse_like = lru_cache(maxsize=4096)(LikePattern.parse)
@@ -71,7 +78,7 @@ def _rlike(compiler: Compiler, call: Call, parts: list[CompiledOperand]) -> Comp
 def _prepared(compiler: Compiler, call: Call, parts: list[CompiledOperand]) -> Compiled:
     first, *literals = parts
     values = [part.value for part in literals]
-    if None in values:
+    if None in values and call.function not in TAKES_NULL:
         return constant(None).run
     try:
         compute = partial(PREPARED[call.function](*values), compiler.zone)
@@ -94,18 +101,16 @@ def _any_value(compiler: Compiler, call: Call, parts: list[CompiledOperand]) -> 
         return constant(None).run
 
 
-Computes: TypeAlias = Callable[[str, Value], Value]
-
 _DEFAULT_FORMAT: Final = "yyyy-MM-dd HH:mm:ss"
 
 
 def _date_format(pattern: Value) -> Computes:
-    write = for_writing(_text(pattern)).write
+    write = for_writing(literal_text(pattern)).write
     return lambda zone, moment: write(moment, zone) if isinstance(moment, datetime) else None
 
 
 def _from_unixtime(pattern: Value = _DEFAULT_FORMAT) -> Computes:
-    write = for_writing(_text(pattern)).write
+    write = for_writing(literal_text(pattern)).write
 
     def compute(zone: str, seconds: Value) -> Value:
         moment = moment_at(seconds * 1_000_000) if isinstance(seconds, int) else None
@@ -117,18 +122,18 @@ def _from_unixtime(pattern: Value = _DEFAULT_FORMAT) -> Computes:
 def _to_timestamp(*pattern: Value) -> Computes:
     if not pattern:
         return lambda zone, value: cast.to_moment(value, zone)
-    return partial(_moment_in, for_reading(_text(pattern[0])).read)
+    return partial(_moment_in, for_reading(literal_text(pattern[0])).read)
 
 
 def _to_date(*pattern: Value) -> Computes:
     if not pattern:
         return lambda zone, value: cast.to_date(value, zone)
-    read = for_reading(_text(pattern[0])).read
+    read = for_reading(literal_text(pattern[0])).read
     return lambda zone, value: cast.to_date(_moment_in(read, zone, value), zone)
 
 
 def _unix_timestamp(pattern: Value = _DEFAULT_FORMAT) -> Computes:
-    read = for_reading(_text(pattern)).read
+    read = for_reading(literal_text(pattern)).read
 
     def compute(zone: str, value: Value) -> Value:
         moment = _moment_in(read, zone, value)
@@ -147,90 +152,60 @@ def _moment_in(read: Callable[[str, str], datetime | None], zone: str, value: Va
     return cast.to_moment(value, zone) if isinstance(value, date) else None
 
 
-def _regexp_extract(pattern: Value, group: Value = 1) -> Computes:
-    matches = RegexMatches.compile(_text(pattern))
-    if not isinstance(group, int) or not 0 <= group <= matches.groups:
-        raise ValueError(
-            f"the regular expression has {matches.groups or 'no'} group{'s' * (matches.groups != 1)}, "
-            f"and group {group} is asked for; 0 is all that matches"
-        )
-
-    def compute(zone: str, text: Value) -> Value:
-        match = next(matches.find(_text(text)), None)
-        return "" if match is None else match.group(group)
-
-    return compute
-
-
-def _regexp_replace(pattern: Value, replacement: Value) -> Computes:
-    matches = RegexMatches.compile(_text(pattern))
-    pieces = _replacement(_text(replacement), matches)
-
-    def written(match: Match) -> str:
-        return "".join(piece if isinstance(piece, str) else match.group(piece) for piece in pieces)
+def _to_char(pattern: Value) -> Computes:
+    """A moment by a pattern of times, or bytes in a notation; numbers by a pattern are refused."""
+    text = literal_text(pattern)
+    if _NUMBER_PATTERN.match(text):
+        raise ValueError("to_char() writes times and bytes; for a number use format_string('%08.2f', x) or round(x, 2)")
+    if text.lower() in ("hex", "base64", "utf-8"):
+        encode = encodings.from_binary(text)
+        return lambda zone, value: encode(value) if isinstance(value, bytes) else None
+    write = for_writing(text).write
 
     def compute(zone: str, value: Value) -> Value:
-        text = _text(value)
-        encoded = text.encode("utf-8", "replace")
-        made: list[str] = []
-        size = at = 0
-        for match in matches.find(text):
-            first, last = match.span
-            made += (encoded[at:first].decode(), written(match))
-            # Checked while it grows: many matches of a long group could fill the memory before the end.
-            size += len(made[-1])
-            if size > TEXT_LIMIT:
-                return None
-            at = last
-        whole = "".join((*made, encoded[at:].decode()))
-        return whole if len(whole) <= TEXT_LIMIT else None
+        moment = cast.to_moment(value, zone) if isinstance(value, date) else None
+        return None if moment is None else write(moment, zone)
 
     return compute
 
 
-def _replacement(text: str, matches: RegexMatches) -> list[str | int]:
-    r"""The parts of a replacement: literal text, and group numbers (`$1`); `\` escapes the next character."""
-    pieces: list[str | int] = []
-    at = 0
-    while at < len(text):
-        character = text[at]
-        if character == "\\":
-            if at + 1 == len(text):
-                raise ValueError("behind a \\ in the replacement stands a character")
-            pieces.append(text[at + 1])
-            at += 2
-        elif character == "$":
-            group, at = _group(text, at + 1, matches)
-            pieces.append(group)
-        else:
-            pieces.append(character)
-            at += 1
-    return pieces
+_NUMBER_PATTERN: Final = re.compile(r"(?i)(?=.*[09])(?:MI|PR|[SGDB09$.,])*\Z")
 
 
-def _group(text: str, at: int, matches: RegexMatches) -> tuple[int, int]:
-    """The group reference after a `$`, and the position after it."""
-    if text[at : at + 1] == "{":
-        end = text.find("}", at)
-        name = text[at + 1 : end]
-        if end < 0 or name not in matches.names:
-            raise ValueError(f"the regular expression has no group named {name}")
-        return matches.names[name], end + 1
-    if not ("0" <= text[at : at + 1] <= "9"):
-        raise ValueError("behind a $ in the replacement stands the number of a group; the character itself is \\$")
-    group, at = int(text[at]), at + 1
-    if group > matches.groups:
-        raise ValueError(f"the regular expression has no group {group}")
-    # Further digits belong to the number as long as there is such a group.
-    while "0" <= text[at : at + 1] <= "9" and group * 10 + int(text[at]) <= matches.groups:
-        group, at = group * 10 + int(text[at]), at + 1
-    return group, at
+def _of_text(make: Callable[..., Callable[[str], Value]]) -> Callable[..., Computes]:
+    """A function of a text and literals."""
+
+    def prepare(*literals: Value) -> Computes:
+        compute = make(*literals)
+        return lambda zone, value: compute(value) if isinstance(value, str) else None
+
+    return prepare
 
 
-def _text(value: Value) -> str:
-    if not isinstance(value, str):
-        raise ValueError(f"here stands a string, not {value!r}")
-    return value
+def _to_binary(format: Value = "hex") -> Computes:
+    read = encodings.to_binary(literal_text(format))
+    return lambda zone, value: read(value) if isinstance(value, str) else None
+
+
+def _decode(charset: Value) -> Computes:
+    read = encodings.decoder(literal_text(charset))
+    return lambda zone, value: read(value) if isinstance(value, bytes) else None
+
+
+def _mask(upper: Value = "X", lower: Value = "x", digit: Value = "n", other: Value = None) -> Computes:
+    compute = encodings.mask(*(None if each is None else literal_text(each) for each in (upper, lower, digit, other)))
+    return lambda zone, value: compute(value) if isinstance(value, str) else None
+
+
+def _format_string(compiler: Compiler, call: Call, parts: list[CompiledOperand]) -> Compiled:
+    pattern, *values = parts
+    if pattern.text is None:
+        return constant(None).run
+    try:
+        write = PrintfFormat.parse(pattern.text).write
+    except ValueError:
+        return constant(None).run
+    return lenient(lambda *given: write(given), [value.run for value in values])
 
 
 PREPARED: Final[Mapping[str, Callable[..., Computes]]] = MappingProxyType(
@@ -240,15 +215,29 @@ PREPARED: Final[Mapping[str, Callable[..., Computes]]] = MappingProxyType(
         "to_timestamp": _to_timestamp,
         "to_date": _to_date,
         "unix_timestamp": _unix_timestamp,
-        "regexp_extract": _regexp_extract,
-        "regexp_replace": _regexp_replace,
+        "regexp_extract": regexps.regexp_extract,
+        "regexp_replace": regexps.regexp_replace,
+        "regexp_count": regexps.regexp_count,
+        "regexp_substr": regexps.regexp_substr,
+        "regexp_instr": regexps.regexp_instr,
+        "to_char": _to_char,
+        "to_binary": _to_binary,
+        "encode": _of_text(encodings.encoder),
+        "decode": _decode,
+        "mask": _mask,
+        "parse_url": _of_text(parse_url),
+        "get_json_object": _of_text(json_path),
     }
 )
+
+TAKES_NULL: Final = frozenset({"mask"})
+"""Functions among them to which a NULL among the literals means something."""
 
 PATTERN_FORMS: Final[dict[str, Form]] = {
     "like": _like,
     "ilike": _like,
     "rlike": _rlike,
+    "format_string": _format_string,
     **dict.fromkeys(PREPARED, _prepared),
     **dict.fromkeys(extension_functions.WHOLE_EVENT_FUNCTIONS, _any_value),
 }

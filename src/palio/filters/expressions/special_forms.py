@@ -55,7 +55,13 @@ from palio.filters.expressions.compiler import (
 from palio.filters.expressions.functions import FUNCTIONS
 from palio.filters.expressions.pattern_functions import PATTERN_FORMS
 from palio.filters.expressions.static_analysis import branches
-from palio.filters.expressions.value_comparison import among, among_constants, comparison
+from palio.filters.expressions.value_comparison import (
+    COMPARATORS,
+    PYTHON_ORDERED,
+    among,
+    among_constants,
+    comparison,
+)
 from palio.filters.registry import condition_in
 
 
@@ -124,7 +130,25 @@ def _is_not_null(compiler: Compiler, call: Call, parts: list[CompiledOperand]) -
 
 def _comparison(compiler: Compiler, call: Call, parts: list[CompiledOperand]) -> Compiled:
     left, right = parts
-    return strict_of_two(compiler.compare(call.function, left, right), left.run, right.run)
+    run = strict_of_two(compiler.compare(call.function, left, right), left.run, right.run)
+    match call.arguments:
+        case (Attribute(first), Attribute(second)):
+            return _comparison_of_attributes(call.function, first, second, run)
+    return run
+
+
+def _comparison_of_attributes(name: str, first: str, second: str, otherwise: Compiled) -> Compiled:
+    """A comparison of two attributes, without further calls where they are of one kind, as nearly always."""
+    compare = COMPARATORS[name]
+
+    def run(event: Scalars, arrays: Arrays) -> Value:
+        left, right = event.get(first), event.get(second)
+        kind = type(left)
+        if kind is type(right) and (kind in PYTHON_ORDERED or (kind is float and left == left and right == right)):
+            return compare(left, right)
+        return otherwise(event, arrays)
+
+    return run
 
 
 def _null_safe_equal(compiler: Compiler, call: Call, parts: list[CompiledOperand]) -> Compiled:
@@ -330,10 +354,17 @@ def _most_extreme(values: Sequence[Value], known: frozenset[ValueType], name: st
     kinds = kinds_of(present) | known
     if str in kinds and len(kinds) > 1:
         return None
+    kind = widest(kinds)
+    if kind is None:
+        return None
     beyond = comparison(name, zone)
+    scale = max((scale_of(value) for value in present if isinstance(value, Decimal)), default=0)
     best: Value = None
+    # The kind and the scale that all share are found once, not for each: an event may have thousands of values.
     for value in present:
-        wide = _unify(value, present, known, zone)
+        wide = widen(value, kind, zone)
+        if isinstance(wide, Decimal):
+            wide = rescale(wide, MAX_DECIMAL_DIGITS, scale)
         if wide is not None and (best is None or beyond(wide, best)):
             best = wide
     return best

@@ -33,6 +33,7 @@ from palio.filters.expressions.functions import FUNCTIONS, ONLY_TEXT
 
 _TIMES: Final[frozenset[ValueType]] = frozenset({date, datetime})
 _TEXT_OR_BINARY: Final = frozenset({"concat", "substring", "left", "overlay", "reverse", "lpad", "rpad"})
+_KEEPS_BINARY: Final = frozenset({"concat", "substring", "left", "reverse"})
 _ROUNDINGS: Final = frozenset({"round", "bround", "abs", "neg", "positive"})
 ARITHMETIC: Final = frozenset({"+", "-", "*", "/", "%", "pmod"})
 _INTEGER_DIGITS: Final = {"tinyint": 3, "smallint": 5, "int": 10, "bigint": 20}
@@ -42,17 +43,23 @@ class IncompatibleKinds(PalioError):
     """An operator is not defined for two kinds."""
 
 
-def branches(call: Call) -> tuple[Expression, ...]:
-    """The arguments that may become the value of a call."""
+def branch_places(call: Call) -> tuple[int, ...]:
+    """The places of the arguments that may become the value of a call."""
+    count = len(call.arguments)
     match call.function:
         case "case":
-            values = call.arguments[1::2]
-            return values if len(call.arguments) % 2 == 0 else (*values, call.arguments[-1])
+            values = range(1, count, 2)
+            return tuple(values) if count % 2 == 0 else (*values, count - 1)
         case "if" | "nvl2":
-            return call.arguments[1:]
+            return tuple(range(1, count))
         case "coalesce" | "greatest" | "least":
-            return call.arguments
+            return tuple(range(count))
     return ()
+
+
+def branches(call: Call) -> tuple[Expression, ...]:
+    """The arguments that may become the value of a call."""
+    return tuple(call.arguments[place] for place in branch_places(call))
 
 
 class Kinds:
@@ -81,13 +88,19 @@ class Kinds:
         kinds = [self.of(argument) for argument in call.arguments]
         if call.function == "cast":
             return _cast_kind(call)
+        if call.function in ("+", "-") and date in kinds and any(map(_is_in_days, call.arguments)):
+            return date
         if call.function in ARITHMETIC:
             return _arithmetic_kind(call.function, kinds[0], kinds[1])
         if call.function in _ROUNDINGS:
             return float if kinds[0] is str else kinds[0]
         if call.function in ("ceil", "floor"):
+            if len(kinds) == 2:
+                return Decimal
             return int if kinds[0] in (int, float, str) else kinds[0]
         if call.function in _TEXT_OR_BINARY:
+            if set(kinds if call.function == "concat" else kinds[:1]) == {bytes} and call.function in _KEEPS_BINARY:
+                return bytes
             return None if any(kind in (None, bytes) for kind in kinds) else str
         if call.function == "nullif":
             return kinds[0]
@@ -130,6 +143,8 @@ class Kinds:
             if left is None or right is None or not (left.is_decimal or right.is_decimal):
                 return INTEGER
             return _bounded(needed_digits(name, left, right))
+        if name in ("ceil", "floor") and len(arguments) == 2:
+            return Digits(MAX_DECIMAL_DIGITS - 16, _scale_asked_for(arguments[1]), True)
         if name in ("neg", "positive", "abs", "round", "bround", "nullif", "ceil", "floor"):
             return self.digits_of(arguments[0])
         candidates = [digits for branch in branches(call) if (digits := self.digits_of(branch)) is not None]
@@ -138,6 +153,13 @@ class Kinds:
         whole = max(digits.precision - digits.scale for digits in candidates)
         scale = max(digits.scale for digits in candidates)
         return _bounded(Digits(whole + scale, scale, True))
+
+
+def _scale_asked_for(expression: Expression) -> int:
+    match expression:
+        case Literal(int() as scale):
+            return min(max(scale, 0), 15)
+    return 15
 
 
 def _cast_digits(call: Call) -> Digits:
@@ -155,6 +177,16 @@ def _cast_kind(call: Call) -> ValueType | None:
         return target_of(str(name.value)).kind if isinstance(name, Literal) else None
     except ValueError:
         return None
+
+
+def _is_in_days(expression: Expression) -> bool:
+    """Whether an expression is an interval of whole days by its type, which makes a date of a date."""
+    match expression:
+        case Literal(Micros(_, is_days)):
+            return is_days
+        case Call("neg" | "positive" | "abs", (argument,)):
+            return _is_in_days(argument)
+    return False
 
 
 def _arithmetic_kind(name: str, left: ValueType | None, right: ValueType | None) -> ValueType | None:
@@ -197,7 +229,7 @@ def _sum_kind(left: ValueType, right: ValueType) -> ValueType | None:
         return date
     if left in _TIMES and right is Months:
         return left
-    # A day plus a day-time interval is a day where the interval is whole days, else a moment; the two compare alike.
+    # A day plus an interval of days is a day, see `_is_in_days`; plus one of hours it is a moment.
     return datetime if left in _TIMES and right is Micros else None
 
 
@@ -230,6 +262,7 @@ _Required: TypeAlias = frozenset[str] | None
 _Outcome: TypeAlias = bool | None
 
 _NOTHING: Final[frozenset[str]] = frozenset()
+_MAX_RECURSION: Final = 64  # calls that may be analysed from the outside in
 
 
 # Required attributes
@@ -243,9 +276,11 @@ def required_attributes(expression: Expression) -> frozenset[str]:
 def required_for(expression: Expression, wants: bool | None) -> frozenset[str]:
     """The attributes that must be non-NULL for a condition to have an outcome; None is any value but NULL."""
     analysis = _Analysis()
-    for call in bottom_up(expression):
-        for outcome in (True, False, None):
-            analysis.of(call, outcome)
+    calls = bottom_up(expression)
+    if len(calls) > _MAX_RECURSION:  # fewer are not nested deeply, and few of their outcomes are asked for
+        for call in calls:
+            for outcome in (True, False, None):
+                analysis.of(call, outcome)
     return analysis.of(expression, wants) or _NOTHING
 
 

@@ -14,6 +14,7 @@ from typing import Any, Final, TypeVar
 from palio.filters.expressions.coercion import Value, low_64_bits
 
 TEXT_LIMIT: Final = 2**20  # characters
+INSTR_LIMIT: Final = 2**24  # characters of the part, as often as it is searched for
 
 Run = TypeVar("Run", str, bytes)
 
@@ -150,9 +151,26 @@ def as_text(run: str | bytes) -> str:
     return run if isinstance(run, str) else run.decode("utf-8", "replace")
 
 
-def instr(text: str, part: str) -> int:
-    """Where a part first occurs, from 1; 0 if it does not."""
-    return text.find(part) + 1
+def instr(text: str, part: str, start: int = 1, occurrence: int = 1) -> int | None:
+    """Where a part occurs for the nth time from a position on, from 1; backwards from the end if that is negative."""
+    if occurrence < 1:
+        return None
+    if not start or not part:
+        return 0 if part else 1
+    # Occurrences may overlap: each search goes on one character further.
+    at = start - 1 if start > 0 else len(text) + start
+    work = 0
+    while at >= 0:
+        # A search prepares itself by reading all of a long part.
+        work += len(part)
+        if work > INSTR_LIMIT:
+            return None
+        at = text.find(part, at) if start > 0 else text.rfind(part, 0, at + len(part))
+        occurrence -= 1
+        if at < 0 or not occurrence:
+            return at + 1
+        at += 1 if start > 0 else -1
+    return 0
 
 
 def locate(part: str | None, text: str | None, *position: int | None) -> Value:

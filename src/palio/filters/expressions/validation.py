@@ -21,7 +21,8 @@ from palio.filters.expressions.coercion import KIND_NAMES, ValueType, widest, zo
 from palio.filters.expressions.date_functions import UNITS
 from palio.filters.expressions.extension_functions import WHOLE_EVENT_FUNCTIONS, network
 from palio.filters.expressions.functions import ANY, FUNCTIONS, REAL, Function
-from palio.filters.expressions.pattern_functions import PREPARED
+from palio.filters.expressions.pattern_functions import PREPARED, TAKES_NULL
+from palio.filters.expressions.printf_format import PrintfFormat
 from palio.filters.expressions.static_analysis import (
     ARITHMETIC,
     IncompatibleKinds,
@@ -46,9 +47,12 @@ _OWN_CONSTANTS: Final = {"condition_in": (0, 2), "in_timezone": (0, 1)}
 _MAY_CONTAIN_ZONES: Final = frozenset({"and", "or", "not", "istrue", "isfalse", "in_timezone"})
 
 
-def refusal(expression: Expression) -> tuple[Expression, str] | None:
-    """The first unsupported part and the reason; None if the expression is supported."""
-    kinds = Kinds()
+def refusal(expression: Expression, kinds: Kinds | None = None) -> tuple[Expression, str] | None:
+    """The first unsupported part and the reason; None if the expression is supported.
+
+    `kinds`, if given, knows the kinds of attributes: Spark refuses more where there are columns with types.
+    """
+    kinds = kinds or Kinds()
     calls: list[Call] = []
     for call, depth in _calls(expression):
         if depth > DEPTH_LIMIT:
@@ -143,7 +147,7 @@ def _operands(call: Call, kinds: Kinds) -> str | None:
     # An unknown kind (None) is left to run time: only operands whose kinds are known can be refused.
     compares = call.function in _COMPARISONS or call.function == "in"
     if compares and present and widest(frozenset(present)) is None:
-        return f"{_pair(present)} do not compare"
+        return f"{_pair(present)} do not compare{_about_bars(call)}"
     if call.function == "between":
         value, *ends = known
         for end in ends:
@@ -156,6 +160,13 @@ def _operands(call: Call, kinds: Kinds) -> str | None:
     if call.function in ("greatest", "least") and str in chosen and len(set(chosen)) > 1:
         return f"{_written(call)} chooses among values of one type, not among {_pair(chosen)}"
     return None
+
+
+def _about_bars(call: Call) -> str:
+    """The likely cause where || stands between conditions: it binds more tightly than =."""
+    inner = [each for each in call.arguments if isinstance(each, Call) and each.function in _COMPARISONS]
+    texts = [each for one in inner for each in one.arguments if isinstance(each, Call) and each.function == "concat"]
+    return "; 'or' is written OR, and || joins texts" if texts else ""
 
 
 def _decimals(call: Call, kinds: Kinds) -> str | None:
@@ -176,7 +187,11 @@ def _decimals(call: Call, kinds: Kinds) -> str | None:
 
 def _constants(call: Call) -> str | None:
     """Arguments that must be constant."""
-    if call.function in ("round", "bround") and len(call.arguments) == 2 and attributes_of(call.arguments[1]):
+    if (
+        call.function in ("round", "bround", "ceil", "floor")
+        and len(call.arguments) == 2
+        and attributes_of(call.arguments[1])
+    ):
         return f"the number of digits {call.function}() rounds to must be a constant"
     if call.function == "rlike" and attributes_of(call.arguments[1]):
         return "a regular expression must be a constant"
@@ -203,6 +218,8 @@ def _literals(call: Call) -> str | None:
         known = [name for name in UNITS if name != "dayofyear" or call.function == "timestampadd"]
         if not isinstance(unit, Literal) or unit.value not in known:
             return f"{call.function}() takes a unit first: {', '.join(known)}"
+    if call.function == "format_string" and not isinstance(call.arguments[0], Literal):
+        return "the format of format_string() must be given as a literal"
     if call.function not in PREPARED or all(isinstance(each, Literal) for each in call.arguments[1:]):
         return None
     what = "the regular expression and what is behind it" if call.function.startswith("regexp") else "the pattern"
@@ -255,8 +272,12 @@ def _pattern(call: Call) -> str | None:
     """An invalid pattern or regular expression."""
     if call.function in PREPARED:
         values = [each.value for each in call.arguments[1:] if isinstance(each, Literal)]
-        return None if None in values else _error_of(PREPARED[call.function], *values)
+        return (
+            None if None in values and call.function not in TAKES_NULL else _error_of(PREPARED[call.function], *values)
+        )
     match call:
+        case Call("format_string", (Literal(str() as text), *_)):
+            return _error_of(_check_format, text, len(call.arguments) - 1)
         case Call("like" | "ilike" as name, (_, Literal(str() as text))):
             escape = "\\"
         case Call("like" | "ilike" as name, (_, Literal(str() as text), Literal(str() as escape))):
@@ -268,6 +289,12 @@ def _pattern(call: Call) -> str | None:
     if name == "rlike":
         return _error_of(Regex.compile, text)
     return _error_of(LikePattern.parse, text, escape, name == "ilike")
+
+
+def _check_format(text: str, values: int) -> None:
+    needed = PrintfFormat.parse(text).arguments
+    if needed > values:
+        raise ValueError(f"the format of format_string() needs {needed} values, not {values}")
 
 
 def _error_of(make: Callable[..., object], *values: object) -> str | None:

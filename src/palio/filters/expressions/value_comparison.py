@@ -47,7 +47,8 @@ COMPARATORS: Final[dict[str, Callable[[Any, Any], bool]]] = {
 }
 MIRRORED: Final = {"=": "=", "<>": "<>", "<": ">", "<=": ">=", ">": "<", ">=": "<=", "<=>": "<=>"}
 
-_PLAIN: Final[frozenset[ValueType]] = frozenset({bool, int, str, date, bytes, *INTERVALS, *NUMBERS}) - {float}
+PYTHON_ORDERED: Final[frozenset[ValueType]] = frozenset({bool, int, str, date, bytes, *INTERVALS, *NUMBERS}) - {float}
+"""The types whose values Python compares as Spark does."""
 
 
 def comparison(name: str, zone: str) -> Compare:
@@ -56,7 +57,7 @@ def comparison(name: str, zone: str) -> Compare:
 
     def on_values(left: Any, right: Any) -> bool | None:
         kind, other = type(left), type(right)
-        if kind is other and kind in _PLAIN:
+        if kind is other and kind in PYTHON_ORDERED:
             return compare(left, right)
         pair = _coerced(left, right, kind, other, zone)
         return None if pair is None else compare(*pair)

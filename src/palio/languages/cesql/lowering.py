@@ -63,13 +63,13 @@ def lower_filter(expression: Expression) -> Filter:
     """The filter of an expression that was checked."""
     match expression:
         case Attribute(name):
-            return Filter(where_boolean_true(name), truth_for_not(name).false)
+            return Filter.of_tree(where_boolean_true(name), truth_for_not(name).false)
         case Call() if _type_of(expression) is Type.BOOLEAN:
             lowered = lower(expression)
-            return Filter(lowered.true, lambda: lowered.false)
+            return Filter.of_tree(lowered.true, lambda: lowered.false)
     # A value that is not a Boolean never matches. NOT casts its operand, so the negated filter may match.
     is_true = not attributes_of(expression) and _constant(expression) is True
-    return Filter(EVERYTHING if is_true else NOTHING, _operand_of_not(expression).false)
+    return Filter.of_tree(EVERYTHING if is_true else NOTHING, _operand_of_not(expression).false)
 
 
 def lower(expression: Expression) -> TruthTrees:

@@ -36,11 +36,11 @@ def lower_rule(rule: Rule, document: Document, dialect: Dialect) -> Filter:
                 "name each field once",
             )
         lowered = [tuple(choice.values()) for choice in choices]
-        return Filter(
+        return Filter.of_tree(
             Or(tuple(_lower_true(fields, document, dialect) for fields in lowered)),
             lambda: And(tuple(_lower_false(fields, document, dialect) for fields in lowered)),
         )
-    return Filter(_lower_true(rule, document, dialect), lambda: _lower_false(rule, document, dialect))
+    return Filter.of_tree(_lower_true(rule, document, dialect), lambda: _lower_false(rule, document, dialect))
 
 
 def _lower_true(rule: Rule, document: Document, dialect: Dialect) -> Node:

@@ -57,7 +57,7 @@ class ValueSplit(NamedTuple):
 
 def lower_filter(expression: Expression) -> Filter:
     """The filter of a parsed selector."""
-    return Filter(lower(expression, _TRUE), lambda: lower(expression, _FALSE))
+    return Filter.of_tree(lower(expression, _TRUE), lambda: lower(expression, _FALSE))
 
 
 def lower(expression: Expression, wanted: Outcomes) -> Node:

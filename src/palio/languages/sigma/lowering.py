@@ -55,7 +55,9 @@ def lower_rule(rule: Rule, logsources: LogSources, timezone: str) -> Filter:
         named = tuple(sorted((field, names) for field, names in mapping.names.items() if field in used))
         by_names.setdefault(named, []).append(mapping)
     groups = [_MappedRule(dict(named), alike, rule, timezone) for named, alike in by_names.items()]
-    return Filter(Or(tuple(each.holds() for each in groups)), lambda: And(tuple(each.fails() for each in groups)))
+    return Filter.of_tree(
+        Or(tuple(each.holds() for each in groups)), lambda: And(tuple(each.fails() for each in groups))
+    )
 
 
 @dataclass(frozen=True)

@@ -184,10 +184,15 @@ def _category(category: str, conditions: dict[str, Any], service: str) -> dict[s
 _ATTRIBUTES: Final = ("#attributes", "@attributes")
 _TEXT: Final = "#text"
 _MAX_LEVELS: Final = 20
+_OF_THE_SOURCE: Final = frozenset({"Channel", "EventID", "Provider_Name"})
 
 
 def flatten_windows_event(event: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields of an event by their names, without paths; of a name that occurs twice, the event's data count.
+    """The fields of an event by their names, without paths.
+
+    Of a name that occurs twice, the event's data count, but for those by which log sources are told apart (Channel,
+    EventID, Provider_Name): an event that says which log was cleared has a field Channel of its own. Data without names
+    are one text, a line each.
 
     >>> flatten_windows_event({"System": {"EventID": 1, "Provider": {"#attributes": {"Name": "Sysmon"}}},
     ...                        "EventData": {"Image": "C:\\\\cmd.exe"}})
@@ -196,10 +201,11 @@ def flatten_windows_event(event: Mapping[str, Any]) -> dict[str, Any]:
     event = event.get("Event", event)
     # `setdefault`: of a name that occurs twice, the first counts.
     fields: dict[str, Any] = {}
+    system = dict(_system(event.get("System")))
     for part in ("EventData", "UserData"):
         for name, value in _data(event.get(part), 0):
-            fields.setdefault(name, value)
-    for name, value in _system(event.get("System")):
+            fields.setdefault(name, system[name] if name in _OF_THE_SOURCE and name in system else value)
+    for name, value in system.items():
         fields.setdefault(name, value)
     for name, value in event.items():
         if name not in ("EventData", "UserData", "System", *_ATTRIBUTES):
@@ -236,7 +242,8 @@ def _named(data: Any) -> Iterator[tuple[str, Any]]:
         else:
             yield name, text
     if unnamed:
-        yield "Data", unnamed if len(unnamed) > 1 else unnamed[0]
+        # An array would be compared element by element, and `not` would hold for the elements beside the one excluded.
+        yield "Data", "\n".join(str(each) for each in unnamed if each is not None) if len(unnamed) > 1 else unnamed[0]
 
 
 def _system(system: Any) -> Iterator[tuple[str, Any]]:

@@ -72,6 +72,7 @@ CONTINUES_NAME: Final = frozenset({*INFIX, *PREDICATES, ")", ",", ".", "::"} - s
 
 ALIASES: Final[dict[str, str]] = {
     "array_size": "size",
+    "bit_get": "getbit",
     "cardinality": "size",
     "ceiling": "ceil",
     "char": "chr",
@@ -90,18 +91,23 @@ ALIASES: Final[dict[str, str]] = {
     "nvl": "coalesce",
     "position": "locate",
     "pow": "power",
+    "printf": "format_string",
     "regexp": "rlike",
     "regexp_like": "rlike",
     "sha": "sha1",
     "sign": "signum",
     "substr": "substring",
     "to_unix_timestamp": "unix_timestamp",
+    "to_varchar": "to_char",
     "try_add": "+",
     "try_divide": "/",
     "try_element_at": "element_at",
     "try_mod": "%",
     "try_multiply": "*",
     "try_subtract": "-",
+    "try_make_timestamp": "make_timestamp",
+    "try_parse_url": "parse_url",
+    "try_to_binary": "to_binary",
     "try_to_date": "to_date",
     "try_to_timestamp": "to_timestamp",
     "ucase": "upper",
@@ -112,7 +118,7 @@ ARGUMENTS: Final[dict[str, tuple[int, int]]] = {"ifnull": (2, 2), "nvl": (2, 2)}
 """How many arguments a name takes, where that is less than the function it calls does."""
 
 NOT_CALLABLE: Final = frozenset(
-    {"and", "between", "case", "cast", "div", "in", "isfalse", "istrue", "neg", "not", "or"}
+    {"and", "between", "case", "cast", "in", "isfalse", "istrue", "neg", "not", "or"}
     | {"timestampadd", "timestampdiff"}
 )
 """Words among the functions that are written between or around operands, or take a unit, never called."""
@@ -225,7 +231,9 @@ def _date_part(arguments: Arguments, span: Span) -> Expression:
 
 
 def _decode(arguments: Arguments, span: Span) -> Expression:
-    """decode(x, a, 1, b, 2, 3): where x is a, 1; where it is b, 2; else 3. NULL is like NULL."""
+    """decode(x, a, 1, b, 2, 3): where x is a, 1; where it is b, 2; else 3. NULL is like NULL. With two, a charset."""
+    if len(arguments) == 2:
+        return Call("decode", arguments, span)
     value, *pairs = arguments
     last = len(pairs) - 1
     parts = (
@@ -260,7 +268,7 @@ _REWRITTEN: Final[dict[str, Callee]] = {
     "ilike": Callee(2, 3, _like("ilike")),
     **dict.fromkeys(("extract", "date_part", "datepart"), Callee(2, 2, _date_part)),
     "condition_in": Callee(2, 2, _condition_in),
-    "decode": Callee(3, None, _decode),
+    "decode": Callee(2, None, _decode),
     "zeroifnull": Callee(1, 1, _with_zero("coalesce")),
     "nullifzero": Callee(1, 1, _with_zero("nullif")),
     **{name: Callee(1, 1, _cast_to(type_name)) for name, type_name in CASTS.items()},

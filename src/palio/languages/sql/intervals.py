@@ -71,6 +71,7 @@ def _sum(text: str) -> Months | Micros:
     at = 0
     months = micros = 0
     kinds: set[bool] = set()
+    is_days = True
     while at < len(text) or not kinds:
         found = _PART.match(text, at)
         if not found or not (found[2] or (found[3] or "")[1:]):
@@ -90,11 +91,12 @@ def _sum(text: str) -> Months | Micros:
         else:
             part = int(f"{sign}{(fraction or '.')[1:].ljust(9, '0')[:6]}")
             micros += count * _MICROS[unit] + part
+            is_days = is_days and _MICROS[unit] >= MICROS_PER_DAY
         at = found.end()
     if len(kinds) > 1:
         hint = "add two intervals one after the other: d + INTERVAL '1' MONTH + INTERVAL '1' DAY"
         raise InvalidLiteral("an interval has months and years, or units up to weeks, not both", hint)
-    return _bounded_months(months) if kinds == {True} else _bounded_micros(micros)
+    return _bounded_months(months) if kinds == {True} else _bounded_micros(micros, is_days)
 
 
 _SIGN = r"([+|-])?"
@@ -155,7 +157,7 @@ def _bounded_months(months: int) -> Months:
     return Months(months)
 
 
-def _bounded_micros(micros: int) -> Micros:
+def _bounded_micros(micros: int, is_days: bool = False) -> Micros:
     if not MIN_INT64 <= micros <= MAX_INT64:
         raise InvalidLiteral("an interval beyond the longest, 106751991 days")
-    return Micros(micros)
+    return Micros(micros, is_days)

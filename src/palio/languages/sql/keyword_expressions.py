@@ -400,7 +400,7 @@ def _without_brackets(parser: SqlParser, token: Token) -> Expression | None:
 def _infix_word(parser: SqlParser, token: Token) -> Expression | None:
     """A word that stands between operands where an operand should be: a name only if an operator follows."""
     following = parser.peek(1)
-    called = following == "(" and token[1] in ("like", "ilike", "rlike", "regexp")
+    called = following == "(" and token[1] in ("like", "ilike", "rlike", "regexp", "div")
     if called or (following in CONTINUES_NAME and following not in (")", ",")):
         return None
     hint = f"an attribute of that name is written `{token[1]}`"

@@ -145,6 +145,9 @@ _STRAY = {
     "/": ("hints are not part of a condition", "leave out everything from /*+ to */"),
     "$": ("there are no parameters in a condition", "write the value itself"),
     "@": ("there are no variables in a condition", "write the value itself, or a name in back-quotes"),
+    "≥": ("there is no sign ≥", "'at least' is written >="),
+    "≤": ("there is no sign ≤", "'at most' is written <="),
+    "≠": ("there is no sign ≠", "'differs from' is written <>"),
     **typographic_quotes("texts stand in ' or \""),
 }
 

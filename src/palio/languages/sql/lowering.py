@@ -59,7 +59,7 @@ TEXT_FUNCTION_PATTERNS: Final[dict[str, Callable[[str], LikePattern]]] = {
 # Calls whose value is a truth value; those below may also have the type of their arguments.
 _CONDITIONS = frozenset(
     "and or not = <=> <> < <= > >= in between like ilike rlike isnull isnotnull istrue isfalse isnan startswith "
-    "endswith contains array_contains ip_in_network any_value_like any_value_ilike any_value_rlike "
+    "endswith contains luhn_check array_contains ip_in_network any_value_like any_value_ilike any_value_rlike "
     "condition_in in_timezone".split()
 )
 _NEVER_NULL = frozenset(("isnull", "isnotnull", "istrue", "isfalse", "typeof"))
@@ -70,7 +70,14 @@ def lower_filter(expression: Expression, text: str, timezone: str) -> Filter:
     """The filter of a parsed condition."""
     check_refusals(expression, text)
     lowering = _Lowering(text, timezone)
-    return Filter(lowering.lower(expression, TruthTest.TRUE), lambda: lowering.lower(expression, TruthTest.FALSE))
+    return Filter.of_tree(
+        lowering.lower(expression, TruthTest.TRUE), lambda: lowering.lower(expression, TruthTest.FALSE)
+    )
+
+
+def lower_condition(expression: Expression, timezone: str, wanted: TruthTest) -> Node:
+    """The tree of the events for which a condition that was checked before passes a truth test."""
+    return _Lowering("", timezone).lower(expression, wanted)
 
 
 def check_refusals(expression: Expression, text: str) -> None:

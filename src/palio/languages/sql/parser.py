@@ -48,7 +48,7 @@ from palio.languages.sql.functions import (
 )
 from palio.languages.sql.keyword_expressions import KEYWORD_READERS, read_type
 from palio.languages.sql.lexer import parse_number, parse_strings, tokenize
-from palio.languages.sql.unsupported import CLAUSES, UNEXPECTED, Refusal
+from palio.languages.sql.unsupported import CLAUSES, COUNT_HINTS, UNEXPECTED, Refusal
 
 _MAX_COPIED_NODES: Final = 1_000_000
 """Nodes that copied operands may have: CASE x WHEN … compares x at every WHEN, LIKE ANY at every pattern."""
@@ -62,6 +62,9 @@ _SLIPS: Final = {
     "><": "'differs from' is written <>",
     "&&": "'and' is written AND",
 }
+
+
+_COMPARISONS: Final = frozenset({"=", "==", "<>", "!=", "<=>", "<", "<=", ">", ">="})
 
 
 def parse_condition(text: str, *, timezone: str = "UTC") -> Expression:
@@ -106,6 +109,8 @@ class SqlParser(ExpressionParser):
     def is_prefix(self, key: str, stack: OperatorStack, lowest: int) -> bool:
         """Whether a sign or NOT is an operator here: a minus may belong to a number, NOT may be a name."""
         kind, following, _, _ = self.tokens[self.at + 1]
+        if key == "~" and kind == TEXT:
+            self.refuse(self.at, UNEXPECTED["~"])  # x =~ 'pattern'
         if key not in ("not", "!"):
             return kind != NUMBER or key == "~"
         if key == "not" and (following == "." or (following in INFIX and following not in ("-", "+"))):
@@ -153,7 +158,8 @@ class SqlParser(ExpressionParser):
         if self.peek() in ("over", "filter", "within", "ignore", "respect"):
             self.refuse(self.at, UNEXPECTED["over"])
         if len(arguments) < callee.minimum or (callee.maximum is not None and len(arguments) > callee.maximum):
-            self.fail(start, f"{name} takes {_count(callee.minimum, callee.maximum)}, not {len(arguments)}")
+            reason = f"{name} takes {_count(callee.minimum, callee.maximum)}, not {len(arguments)}"
+            self.fail(start, reason, COUNT_HINTS.get(name))
         if name == "decode":
             self.copy(arguments[0], len(arguments) // 2)
         return self.read(start, callee.build, tuple(arguments), self.span(start))
@@ -173,6 +179,9 @@ class SqlParser(ExpressionParser):
         name = self._segment(token)
         if following[1] == ".":
             name, end = self._path(name)
+        elif self.text[start:end] == "None" and self.tokens[self.at - 2][1] in _COMPARISONS:
+            # SQL would take it for an attribute; people who write Python mean NULL.
+            self.fail(start, "None is no value", "write x IS NULL; an attribute of that name is written `None`")
         return Attribute(name, (start, end))
 
     def _path(self, name: str) -> tuple[str, int]:
@@ -255,7 +264,8 @@ class SqlParser(ExpressionParser):
         _, key, start, _ = self.tokens[self.at]
         if key in _QUERY_WORDS:
             kind, following, _, _ = self.tokens[self.at + 1]
-            if kind != END and following not in CONTINUES_NAME:
+            is_star = following == "*" and self.peek(2) == "from"
+            if kind != END and (is_star or following not in CONTINUES_NAME):
                 self.fail(start, "there are no subqueries in a condition", hint)
 
     def _refuse_clause(self) -> None:
@@ -370,6 +380,8 @@ def _is(parser: SqlParser, value: Expression, start: int) -> Expression:
     else:
         parser.at -= 1
         hint = "[NOT] NULL, TRUE, FALSE, UNKNOWN, DISTINCT FROM may follow it; for other values write ="
+        if key == "none":
+            hint = f"write x IS {'NOT ' if negated else ''}NULL"
         parser.fail_here(f"IS is followed by {parser.shown()}", hint)
     return parser.call("not", (found,), start) if negated else found
 
@@ -400,6 +412,8 @@ def _like_many(parser: SqlParser, function: str, value: Expression, start: int, 
 
 def _list(parser: SqlParser, owner: str) -> list[Expression]:
     """The expressions of a list in brackets."""
+    if parser.peek() == "[":
+        parser.fail_here(f"the list of {owner} stands in round brackets", f"write {owner} (1, 2)")
     parser.expect("(", f"behind {owner} stands a list in brackets", f"write {owner} ('a', 'b')")
     parser.refuse_query("list the values themselves")
     if parser.peek() == ")":

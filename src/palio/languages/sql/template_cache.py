@@ -21,25 +21,24 @@ from typing import Any, Final, TypeAlias
 
 from palio.errors import ParseError
 from palio.filters.comparisons import reads_only_as_text
+from palio.filters.expressions.ast import Expression
 from palio.filters.expressions.text_cast import zone_of
 from palio.filters.filter import Filter
 from palio.filters.tree import Node
 from palio.languages.grammar import InvalidLiteral
 from palio.languages.sql.lowering import TruthTest
+from palio.languages.sql.template_builder import LiteralSpan, make_template
 from palio.languages.sql.template_evaluation import evaluator_of
-from palio.languages.sql.templates import (
+from palio.languages.sql.template_parameters import (
     DECIMAL,
     DOUBLE,
     INTEGER,
     LIST,
     STRING,
     Arguments,
-    LiteralSpan,
-    Template,
-    join_templates,
     listed_values,
-    make_template,
 )
+from palio.languages.sql.templates import Template, join_templates
 
 LITERAL_MARKS: Final = (INTEGER, DECIMAL, DOUBLE, STRING)
 
@@ -50,7 +49,9 @@ MAX_SKELETON_CHARACTERS: Final = 4_096
 MAX_INTEGER_DIGITS: Final = 18
 """Digits of an integer that is certain to be a bigint."""
 _MAX_TEMPLATES: Final = 2_048
+_MAX_TEMPLATES_OF_SKELETON: Final = 64  # that differ in fixed literals
 _MAX_PREFIXES: Final = 4_096
+_MAX_EXACT_INTEGER: Final = 2**53  # beyond, an integer is rounded where it meets a float
 
 # --- skeletons ---------------------------------------------------------------------------------------------
 
@@ -200,7 +201,7 @@ class ConjunctPrefixes:
         if first + "".join(others) != skeleton or len(others) + 1 != len(template.parameters):
             return  # it does not end in a literal, or a literal is no parameter
         # Only literals that always have a value: `match` does not read them.
-        if all(each.kind in (INTEGER, STRING) and each.before in ("", "-") for each in template.parameters):
+        if all(each.is_total for each in template.parameters):
             self._first[first] = self._after_and[_AND + first] = template, others
 
     def match(self, text: str) -> tuple[list[Template], list[str]] | None:
@@ -239,11 +240,25 @@ class ConjunctPrefixes:
 # --- cache -------------------------------------------------------------------------------------------------
 
 
+class _FixedLiterals:
+    """The literals of a skeleton by which the parser decides: conditions that differ in them have other templates."""
+
+    def __init__(self, indexes: Sequence[int]) -> None:
+        self._indexes = indexes
+        self.templates = 0
+
+    def key(self, skeleton: str, text: str) -> str:
+        """The skeleton with these literals of a text behind it."""
+        literals = LITERAL.findall(text)
+        return "\0".join([skeleton, *(literals[each] if each < len(literals) else "" for each in self._indexes)])
+
+
 class TemplateCache:
     """Templates by skeleton; bounded in number."""
 
     def __init__(self) -> None:
         self._templates: dict[str, Template | None] = {}
+        self._fixed: dict[str, _FixedLiterals] = {}
         self._seen_once: set[str] = set()
         self.prefixes = ConjunctPrefixes()
 
@@ -251,16 +266,29 @@ class TemplateCache:
         """The template of a skeleton, made of one of its conditions; None where it has none."""
         if skeleton in self._templates:
             return self._templates[skeleton]
+        fixed = self._fixed.get(skeleton)
+        if fixed is not None:
+            key = fixed.key(skeleton, text)
+            if key in self._templates or fixed.templates >= _MAX_TEMPLATES_OF_SKELETON:
+                return self._templates.get(key)
         made = _template(text) if len(skeleton) <= MAX_SKELETON_CHARACTERS else None
         # Cleared rather than evicted one by one: skeletons in use come back at once, and no order must be kept.
         if len(self._templates) >= _MAX_TEMPLATES:
             self._templates.clear()
-        self._templates[skeleton] = made
+            self._fixed.clear()
+            fixed = None
+        if made is not None and made.fixed and fixed is None:
+            fixed = self._fixed[skeleton] = _FixedLiterals([each.index for each in made.fixed])
+        if fixed is None:
+            self._templates[skeleton] = made
+        else:
+            self._templates[fixed.key(skeleton, text)] = made
+            fixed.templates += 1
         return made
 
     def template_if_repeated(self, skeleton: str, text: str) -> Template | None:
         """The template of a skeleton that was seen before; None at first sight: making one is a second parse."""
-        if skeleton not in self._templates and skeleton not in self._seen_once:
+        if skeleton not in self._templates and skeleton not in self._fixed and skeleton not in self._seen_once:
             if len(self._seen_once) >= _MAX_TEMPLATES:
                 self._seen_once.clear()
             # A longer one never gets a template, and would only take memory here.
@@ -332,6 +360,11 @@ class BoundTemplate:
         """The canonical tree of the condition."""
         return self.template.tree(self.arguments, self.timezone)
 
+    @property
+    def is_evaluable(self) -> bool:
+        """Whether `holds` can be asked; else the tree must be."""
+        return self.template.is_evaluable
+
     def mentions(self, names: Set[str]) -> bool:
         """Whether one of these attributes is asked about."""
         return not self.template.names.isdisjoint(names)
@@ -351,6 +384,13 @@ class BoundTemplate:
             found: list[str] = [*listed_values(parameters, self.arguments)]  # type: ignore[list-item]
             if len(found) <= most and all(reads_only_as_text(each, self.timezone) for each in found):
                 yield name, found
+
+    def computed_values(self, most: int) -> Iterator[tuple[Expression, list[Any]]]:
+        """Expressions that must have one of at most `most` values, with these; equal ones are equal in Python too."""
+        for expression, parameters in self.template.computed_equalities:
+            found = [*listed_values(parameters, self.arguments)]
+            if len(found) <= most and all(_is_equal_in_python(each, self.timezone) for each in found):
+                yield expression, found
 
     def filter(self) -> Filter:
         """The filter that parsing the text gives."""
@@ -425,6 +465,13 @@ class BoundConjunction:
     def tree(self) -> Node:
         return self._whole().tree()
 
+    @property
+    def is_evaluable(self) -> bool:
+        for template in self.templates:
+            if not template.is_evaluable:
+                return False
+        return True
+
     def mentions(self, names: Set[str]) -> bool:
         for template in self.templates:
             if not template.names.isdisjoint(names):
@@ -449,12 +496,24 @@ class BoundConjunction:
                 yield from _bind([template], self.literals[first:last], self.timezone)[0].strings(most)
             first = last
 
+    def computed_values(self, most: int) -> Iterator[tuple[Expression, list[Any]]]:
+        if any(template.computed_equalities for template in self.templates):
+            for part in self.parts:
+                yield from part.computed_values(most)
+
     def filter(self) -> Filter:
         return self._whole().filter()
 
     def _whole(self) -> BoundTemplate:
         arguments = [value for part in self.parts for value in part.arguments]
         return BoundTemplate(join_templates(self.templates), arguments, self.timezone)
+
+
+def _is_equal_in_python(literal: Any, timezone: str) -> bool:
+    """Whether every value that SQL finds equal to a literal is equal to it in Python, whatever its kind."""
+    if isinstance(literal, str):
+        return reads_only_as_text(literal, timezone)
+    return isinstance(literal, int) and abs(literal) <= _MAX_EXACT_INTEGER
 
 
 def _is_unicode(text: str) -> bool:

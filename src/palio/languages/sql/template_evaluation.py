@@ -14,29 +14,34 @@ from decimal import Decimal
 from typing import Any, Final
 
 from palio.filters.comparisons import Truth, compare_literal, equal_to_any
+from palio.filters.expressions.compiler import Compiled
+from palio.filters.expressions.special_forms import compile_expression
 from palio.filters.expressions.value_comparison import COMPARATORS, OPPOSITES
 from palio.filters.kinds import KIND_OF_TYPE, MISSING, Missing
 from palio.languages.sql.lowering import INVERSE, POSITIVE, TruthTest, inner_test
-from palio.languages.sql.templates import (
+from palio.languages.sql.template_parameters import (
     INTEGER,
     STRING,
     Arguments,
+    Constant,
+    Operand,
+    Parameter,
+    fill_expression,
+    listed_values,
+)
+from palio.languages.sql.template_predicates import (
     BooleanAttribute,
     BooleanTest,
     Comparison,
     Condition,
     Connective,
-    Constant,
-    Evaluator,
+    ExpressionPredicate,
     InList,
     Negation,
     NullTest,
-    Operand,
-    Parameter,
     PatternMatch,
-    Template,
-    listed_values,
 )
+from palio.languages.sql.templates import Evaluator, Template
 
 Event = Mapping[str, Any]
 # Applied to two integers or two strings only, neither of them NULL: there <=> is =.
@@ -71,6 +76,8 @@ def _compile(condition: Condition, wanted: TruthTest) -> Evaluator:
             return lambda event, arguments, zone: (event.get(name) is None) is wants_null
         case BooleanAttribute(name):
             return lambda event, arguments, zone: _passes(condition.truth, event.get(name, MISSING), wanted)
+        case ExpressionPredicate():
+            return _compile_expression(condition, wanted)
 
 
 def _all_of(tests: tuple[Evaluator, ...]) -> Evaluator:
@@ -174,6 +181,29 @@ def _compile_pattern(condition: PatternMatch, wanted: TruthTest) -> Evaluator:
         value = event.get(name, MISSING)
         if value.__class__ is not str:
             return if_null
-        return condition.pattern(arguments).matches(value) is positive
+        return condition.test(arguments).accepts(value) is positive
+
+    return evaluate
+
+
+def _compile_expression(condition: ExpressionPredicate, wanted: TruthTest) -> Evaluator:
+    """The value of what is compared, as that of an attribute without a name; without a comparison, the truth value."""
+    assert condition.is_evaluable  # the caller asks the template
+    truth = _compile(BooleanAttribute(""), wanted)
+    test = truth if condition.compared is None else _compile(condition.compared, wanted)
+    value = condition.expression if condition.value is None else condition.value
+    compiled: dict[str, Compiled] = {}  # by time zone
+
+    def evaluate(event: Event, arguments: Arguments, zone: str) -> bool:
+        if zone != "UTC" and condition.compares_times:
+            # The first midnight of the year 1 is computed as NULL where a zone is ahead of UTC.
+            filled = fill_expression(condition.expression, arguments)
+            return truth({"": compile_expression(filled, zone)(event, {})}, arguments, zone)
+        run = compiled.get(zone)
+        if run is None:
+            run = compiled[zone] = compile_expression(value, zone)
+        found = run(event, {})
+        # An interval of time compares with no literal.
+        return test({"": found if type(found) in KIND_OF_TYPE else None}, arguments, zone)
 
     return evaluate

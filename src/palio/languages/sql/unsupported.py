@@ -96,7 +96,7 @@ UNEXPECTED: Final[dict[str, Refusal]] = {
     ":": Refusal("there are no parameters in a condition, and no paths with :", "write the value, or a dotted name"),
     "->": Refusal("there are no lambda functions in a condition", "a comparison asks for some value of an attribute"),
     "=>": Refusal("=> names an argument, and no function here has named ones", "'at least' is written >="),
-    "!": Refusal("! stands only before a condition", "write NOT IN, NOT LIKE, NOT BETWEEN, IS NOT NULL"),
+    "!": Refusal("! stands only before a condition", "write NOT IN, NOT LIKE, NOT RLIKE, NOT BETWEEN, IS NOT NULL"),
     "~": Refusal("~ stands only before a number", "a regular expression is asked for with x RLIKE 'pattern'"),
     "|>": Refusal("|> begins another step of a query, and a condition has one", "leave out everything from |> on"),
     ">>>": Refusal(
@@ -121,8 +121,37 @@ UNEXPECTED: Final[dict[str, Refusal]] = {
 """What a word or sign was probably meant as that stands where nothing like it can."""
 
 
+_ELSEWHERE: Final = {
+    "array_length": "size(x)",
+    "datetime": "CAST(x AS TIMESTAMP)",
+    "date_parse": "to_timestamp(x, 'yyyy-MM-dd')",
+    "iif": "if(condition, a, b)",
+    "isempty": "x = ''",
+    "matches": "x RLIKE 'pattern'",
+    "regexp_matches": "x RLIKE 'pattern'",
+    "safe_cast": "CAST(x AS INT)",
+    "str": "CAST(x AS STRING)",
+    "strftime": "date_format(x, 'yyyy-MM-dd')",
+    "string_to_array": "split_part(x, ',', 1)",
+    "strpos": "instr(x, 'a')",
+    "to_number": "CAST(x AS DECIMAL(10, 2))",
+    "try_to_number": "CAST(x AS DECIMAL(10, 2))",
+    "to_text": "CAST(x AS STRING)",
+    "tostring": "CAST(x AS STRING)",
+}
+"""Functions of other dialects, and what says the same here."""
+
+COUNT_HINTS: Final = {
+    "to_char": "CAST(x AS STRING) writes a value as text; to_char(x, 'yyyy-MM-dd') writes a time by a pattern",
+    "to_varchar": "CAST(x AS STRING) writes a value as text; to_varchar(x, 'yyyy-MM-dd') writes a time by a pattern",
+}
+"""What was probably meant by a function with another number of arguments."""
+
+
 def unknown(name: str, known: list[str]) -> Refusal:
-    """That there is no function of this name, and which one is spelt nearly so."""
+    """That there is no function of this name, and what says the same, or which one is spelt nearly so."""
+    if name in _ELSEWHERE:
+        return Refusal(f"there is no function {name}", f"write {_ELSEWHERE[name]}")
     from difflib import get_close_matches  # which most conditions never need
 
     close = get_close_matches(name, known, n=1, cutoff=0.6)

@@ -9,7 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import Any, Final
+from functools import cached_property
+from itertools import chain
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -20,9 +22,13 @@ from palio.filters.expressions.coercion import widen
 from palio.filters.expressions.value_comparison import among
 from palio.filters.tree import Residual
 from palio.matching.columnar.array_types import Int64s
-from palio.matching.columnar.arrow_columns import list_lengths
+from palio.matching.columnar.arrow_columns import list_lengths, slots_of_values
+from palio.matching.columnar.axes import Axes
+from palio.matching.columnar.axes_builder import AxesBuilder, Region
+from palio.matching.columnar.layout import HIT_SLOT
 
 _NUMBERS: Final = frozenset((int, float, Decimal))
+_AXIS_BITS: Final = 31
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,22 +97,51 @@ class ArrayMembers:
 
     def rows_and_codes(self, column: pa.Array, read: Callable[[pa.Array], list[Any]]) -> tuple[Int64s, Int64s]:
         """The rows of a column of lists, and the codes of the constants that each has."""
-        # All elements have one kind, so that each decides by itself; each distinct one is looked up once.
+        # All elements have one kind, so that each decides by itself.
         elements = column.flatten()
-        encoded = elements if pa.types.is_dictionary(elements.type) else elements.dictionary_encode()
-        found = [self.codes((value,)) for value in read(encoded.dictionary)]
-        lengths = np.array([*map(len, found), 0], np.int64)
-        flat = np.array([code for codes in found for code in codes], np.int64)
-        index = np.asarray(encoded.indices.cast(pa.int64()).fill_null(len(found)))
-        count = lengths[index]
-        starts = np.cumsum(lengths) - lengths
+        if pa.types.is_string(elements.type) or pa.types.is_large_string(elements.type):
+            found = self._by_slot
+            # A batch has tens of thousands of different strings: they are looked up by the kernel, not by Python.
+            index = slots_of_values(self._axis, 0, elements)[:-1].astype(np.int64)
+            index[np.asarray(elements.is_null())] = len(found.lengths) - 1
+        else:
+            encoded = elements if pa.types.is_dictionary(elements.type) else elements.dictionary_encode()
+            found = _ListsOfCodes.of([*(self.codes((value,)) for value in read(encoded.dictionary)), []])
+            index = np.asarray(encoded.indices.cast(pa.int64()).fill_null(len(encoded.dictionary)))
+        count = found.lengths[index]
         within = np.arange(count.sum()) - np.repeat(np.cumsum(count) - count, count)
-        codes = flat[np.repeat(starts[index], count) + within]
-        lists = list_lengths(column)
-        rows = np.repeat(np.repeat(np.arange(len(column), dtype=np.int64), lists), count)
-        order = np.lexsort((codes, rows))
-        rows, codes = rows[order], codes[order]
-        # An element that stands twice in a list counts once.
-        first = np.ones(len(rows), np.bool_)
-        first[1:] = (rows[1:] != rows[:-1]) | (codes[1:] != codes[:-1])
-        return rows[first], codes[first]
+        codes = found.codes[np.repeat(found.starts[index], count) + within]
+        rows = np.repeat(np.repeat(np.arange(len(column), dtype=np.int64), list_lengths(column)), count)
+        # An element that stands twice in a list counts once. One number is sorted several times faster than two.
+        pairs = np.sort(rows << _AXIS_BITS | codes >> 32)
+        pairs = pairs[np.diff(pairs, prepend=-1) != 0]
+        return pairs >> _AXIS_BITS, (pairs & (1 << _AXIS_BITS) - 1) << 32 | HIT_SLOT
+
+    @cached_property
+    def _axis(self) -> Axes:
+        """An axis with a slot for each string."""
+        builder = AxesBuilder()
+        builder.declare(0)
+        for text in self._strings:
+            builder.equal(0, Region.STRING, text)
+        return builder.finish()[0]
+
+    @cached_property
+    def _by_slot(self) -> _ListsOfCodes:
+        lists: list[list[int]] = [[] for _ in range(int(self._axis.sizes[0]) + 1)]
+        for text, codes in self._strings.items():
+            lists[self._axis.slot(0, text)] = codes
+        return _ListsOfCodes.of(lists)
+
+
+class _ListsOfCodes(NamedTuple):
+    """Lists of codes, one after the other."""
+
+    lengths: Int64s
+    starts: Int64s
+    codes: Int64s
+
+    @classmethod
+    def of(cls, lists: Sequence[Sequence[int]]) -> _ListsOfCodes:
+        lengths = np.fromiter(map(len, lists), np.int64, len(lists))
+        return cls(lengths, np.cumsum(lengths) - lengths, np.fromiter(chain.from_iterable(lists), np.int64))

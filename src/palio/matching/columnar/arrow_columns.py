@@ -142,7 +142,7 @@ def bind_columns(axes: Axes, columns: Sequence[tuple[int, pa.Array]], rows: int)
                 text = buffers[2].address
                 text_end = text + buffers[2].size
         elif kind >= KIND_SLOT8:
-            found = _slots(axes, axis, column.dictionary)
+            found = slots_of_values(axes, axis, column.dictionary)
             kept.append(found)
             slots = address_of(found)
         values = 0 if buffers[1] is None else buffers[1].address
@@ -219,8 +219,8 @@ def _without_null_values(column: pa.Array) -> pa.Array:
     return pa.DictionaryArray.from_arrays(moved.take(column.indices.cast(pa.int64())), values.drop_null())
 
 
-def _slots(axes: Axes, axis: int, values: pa.Array) -> Int32s:
-    """The slot of every value of a dictionary."""
+def slots_of_values(axes: Axes, axis: int, values: pa.Array) -> Int32s:
+    """The slot of every value of a dictionary, and one more; what a null gets means nothing."""
     slots = np.zeros(len(values) + 1, np.int32)
     if pa.types.is_decimal(values.type) or values.type == pa.uint64():
         slots[:-1] = [axes.slot(axis, value) for value in values.to_pylist()]

@@ -11,6 +11,7 @@ from array import array
 from collections.abc import Callable, Mapping
 from datetime import date, datetime
 from decimal import ROUND_FLOOR, Decimal
+from math import inf
 from typing import Any, Final
 
 import numpy as np
@@ -33,6 +34,9 @@ from palio.matching.columnar.layout import (
     AXIS_BYTES,
     AXIS_DATES,
     AXIS_FLOAT_PLACE,
+    AXIS_HIGHEST_ASKED,
+    AXIS_INTEGER_COUNT,
+    AXIS_LOWEST_ASKED,
     AXIS_NULLS,
     AXIS_NUMBERS,
     AXIS_SIZE,
@@ -50,6 +54,7 @@ from palio.matching.columnar.layout import (
 from palio.matching.columnar.native import address_of
 from palio.matching.columnar.slot_order import (
     days,
+    float_at,
     float_order,
     micros,
     nearest_float,
@@ -99,6 +104,43 @@ class Axes:
     def places_fractions(self, axis: int) -> bool:
         """Whether floats and decimals find their slot for certain: not where two exact constants round to one float."""
         return not self._rows[axis, AXIS_AMBIGUOUS]
+
+    def asked_slots(self, axis: int) -> tuple[int, int]:
+        """The first and the last slot that some condition on an axis asks for."""
+        return int(self._rows[axis, AXIS_LOWEST_ASKED]), int(self._rows[axis, AXIS_HIGHEST_ASKED])
+
+    def asked_values(self, axis: int, kind: type) -> tuple[Any, Any] | None:
+        """Bounds of the integers, floats or booleans that conditions on an axis ask for; None where there are none.
+
+        Those of floats may be a little wider, and say nothing of NaN.
+        """
+        row = self._rows[axis]
+        low, high = self.asked_slots(axis)
+        if kind is bool:
+            low, high = max(low, FALSE), min(high, TRUE)
+            return (low == TRUE, high == TRUE) if low <= high else None
+        first, start, count = row[AXIS_NUMBERS : AXIS_NUMBERS + 3].tolist()
+        # A slot is how many cuts are not above a value: it is at least `low` above the cut before that slot.
+        below, above = low - first - 1, high - first
+        if above < 0 or below >= count:
+            return None
+        if kind is int:
+            cuts = self.arrays["integer_cuts"][start : start + int(row[AXIS_INTEGER_COUNT])]
+            if below >= len(cuts):
+                return None
+            least = MIN_INT64 if below < 0 else int(cuts[below])
+            greatest = MAX_INT64 if above >= len(cuts) else int(cuts[above]) - 1
+            return (least, greatest) if greatest >= MIN_INT64 else None  # a cut at the least integer has none below
+        place = int(row[AXIS_FLOAT_PLACE])
+        if place < 0:
+            cuts = self.arrays["integer_cuts"][start : start + count]
+            # A cut after an integer is kept as the next one.
+            return -inf if below < 0 else float(cuts[below]) - 1, inf if above >= count else float(cuts[above])
+        orders = self.arrays["float_cuts"][place : place + count]
+        return (
+            -inf if below < 0 else float_at(int(orders[below])),
+            inf if above >= count else float_at(int(orders[above])),
+        )
 
     def code(self, axis: int, value: Any) -> int | None:
         """An axis and the slot of a value on it, as one integer; None where the value says nothing."""

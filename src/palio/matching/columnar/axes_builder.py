@@ -26,8 +26,10 @@ from palio.matching.columnar.layout import (
     AXIS_FIELDS,
     AXIS_FLOAT_HINTS,
     AXIS_FLOAT_PLACE,
+    AXIS_HIGHEST_ASKED,
     AXIS_INTEGER_COUNT,
     AXIS_INTEGER_HINTS,
+    AXIS_LOWEST_ASKED,
     AXIS_NULLS,
     AXIS_NUMBER_COUNT,
     AXIS_NUMBER_PLACE,
@@ -231,6 +233,7 @@ class SlotAssignment:
         first_slots = [self.rows[axis, _FIELD[region]] for axis, region in self.builder.texts]
         self.arrays |= self.texts.arrays(np.array(first_slots, np.int64))
         self._tell_null()
+        self._find_asked()
         in_front = len(self.rows) - self.builder.behind
         behind = np.array([self.builder.behind], np.int64)
         return Axes({"rows": self.rows[:in_front].copy(), "behind": behind, **self.arrays})
@@ -360,6 +363,15 @@ class SlotAssignment:
         tells = ((self.lo <= MISSING) & (self.hi >= MISSING)) != ((self.lo <= NULL) & (self.hi >= NULL))
         self.rows[self.axis[tells], AXIS_NULLS] = 1
         self.rows[self.rows[:, AXIS_VIRTUAL] == 1, AXIS_NULLS] = 0
+
+    def _find_asked(self) -> None:
+        """Find the first and the last slot that some condition on an axis asks for."""
+        asked = self.lo <= self.hi
+        axis, low, high = self.axis[asked], self.lo[asked], self.hi[asked]
+        self.rows[:, AXIS_LOWEST_ASKED] = self.rows[:, AXIS_SIZE]
+        self.rows[:, AXIS_HIGHEST_ASKED] = -1
+        np.minimum.at(self.rows[:, AXIS_LOWEST_ASKED], axis, low)
+        np.maximum.at(self.rows[:, AXIS_HIGHEST_ASKED], axis, high)
 
 
 def _padded(values: Int64s) -> Int64s:

@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from palio.matching.columnar.array_types import Bytes, Int32s, Int64s
-from palio.matching.columnar.native import compiled, inlined
+from palio.matching.columnar.native import compiled, inlined, wrapped
 
 # The kinds of literal: the bytes that stand for them in skeletons.
 INTEGER: Final = 1
@@ -168,7 +168,7 @@ def _alike_literals(text: Any, at: int, literals: Any, found: int) -> tuple[int,
 
 @inlined
 def _hash_byte(key: int, c: int) -> int:
-    return (key ^ c) * _FNV_PRIME
+    return wrapped((key ^ c) * _FNV_PRIME)
 
 
 @inlined

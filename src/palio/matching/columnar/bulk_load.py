@@ -5,14 +5,14 @@ microseconds, and its filter some kilobytes. Bulk load takes a few microseconds 
 
 1. *Split.* A compiled kernel (`bulk_kernels.split_literals`) cuts the literals out of the texts of a chunk and numbers
    the skeletons that are left. The parser sees one text of each skeleton and makes its template of it.
-2. *Fill.* The template says which predicates its literals complete. `bulk_intervals` makes their intervals for all
-   subscriptions of the template at once, column of literals by column.
+2. *Fill.* The template says which predicates its literals complete. `bulk_templates` and `bulk_intervals` make their
+   intervals for all subscriptions of the template at once, column of literals by column.
 3. *Conjuncts.* Which attributes a conjunction asks of, and in which order, is a part of its skeleton, so a thousand
    conjunctions may have a thousand skeletons. Their conjuncts have few. What step 2 left, because its skeleton is rare,
    is split at its ANDs; the conjuncts are filled like whole conditions, those of one form together whatever their
    attribute, and joined again by line. Skeletons that this does not suit go through step 2 after all.
-4. *The rest* goes through `Subscription.filter`, one by one: skeletons without a template (arithmetic, functions, two
-   attributes in one predicate), literals without a value, values that are no list of intervals, other languages.
+4. *The rest* goes through `Subscription.filter`, one by one: skeletons without a template (searches through all
+   attributes), literals without a value, values that are no list of intervals, other languages.
 
 A live segment is sealed by steps 2 to 4 without step 1: `Matcher.add` has read template and literals already, and they
 are kept until the segment is sealed (`load_conditions`). Merging segments begins with the texts (`load_texts`), because
@@ -48,19 +48,19 @@ from palio.languages.sql.template_cache import (
 from palio.languages.sql.templates import Template
 from palio.matching.columnar import bulk_kernels as kernels
 from palio.matching.columnar.array_types import Flags, Int64s
-from palio.matching.columnar.bulk_intervals import (
+from palio.matching.columnar.bulk_intervals import IntervalHandles, IntervalMaker
+from palio.matching.columnar.bulk_templates import fill_template
+from palio.matching.columnar.computed_attributes import MIN_SHARING_CONDITIONS, is_computed
+from palio.matching.columnar.conditions import ConditionsBuilder
+from palio.matching.columnar.literal_columns import (
     FoundLiterals,
-    IntervalHandles,
-    IntervalMaker,
     LiteralColumns,
     ReadLiterals,
     TextLiterals,
-    fill_template,
     number_values,
     within_runs,
 )
-from palio.matching.columnar.conditions import ConditionsBuilder
-from palio.matching.columnar.predicate_groups import PredicateGroup, SharedForm, conjunctions, shared_form_of
+from palio.matching.columnar.predicate_groups import PredicateGroup, SharedForm, conjunctions, is_rare, shared_form_of
 from palio.matching.subscription import Subscription, Subscriptions, Want
 
 ReadCondition: TypeAlias = Filter | BoundTemplate | BoundConjunction
@@ -145,9 +145,8 @@ def _load_skeletons(builder: ConditionsBuilder, numbers: Int64s, texts: list[str
     split = _SplitTexts(texts, timezone)
 
     def fill(skeleton: str, lines: Int64s) -> None:
-        template = TEMPLATES.template(skeleton, texts[lines[0]])
-        if template is not None:
-            done[lines] = fill_template(builder, numbers[lines], template, split.literals(lines, template), timezone)
+        for template, own in split.by_template(skeleton, lines):
+            done[own] = fill_template(builder, numbers[own], template, split.literals(own, template), timezone)
 
     skeletons = split.skeletons(_MAX_SINGLE_ROWS)
     for skeleton, lines in skeletons:
@@ -167,11 +166,7 @@ def _load_skeletons(builder: ConditionsBuilder, numbers: Int64s, texts: list[str
 def _load_conjunct_texts(builder: ConditionsBuilder, numbers: Int64s, texts: list[str], timezone: str) -> Flags:
     parts, counts = split_all_conjuncts(texts)
     split = _SplitTexts(parts, timezone)
-    templates = [
-        (template, which)
-        for skeleton, which in split.skeletons(0)
-        if (template := TEMPLATES.template(skeleton, parts[which[0]])) is not None
-    ]
+    templates = [each for skeleton, which in split.skeletons(0) for each in split.by_template(skeleton, which)]
     conjuncts = _ConjunctTable(np.repeat(np.arange(len(texts)), counts), len(texts))
     conjuncts.fill_templates(builder, templates, split.literals, timezone)
     return conjuncts.add_to(builder, numbers)
@@ -197,9 +192,11 @@ def load_conditions(builder: ConditionsBuilder, conditions: Mapping[int, ReadCon
 
 
 def _fill_bound(builder: ConditionsBuilder, bound: Mapping[int, BoundTemplate], timezone: str) -> Flags:
-    if len(bound) <= _MAX_SINGLE_ROWS:
-        return np.zeros(len(bound), np.bool_)
     rows = list(bound.values())
+    # Without parameters all rows are alike.
+    fewest = _MAX_SINGLE_ROWS if rows[0].template.parameters else MIN_SHARING_CONDITIONS - 1
+    if len(bound) <= fewest:
+        return np.zeros(len(bound), np.bool_)
     literals = ReadLiterals([each.arguments for each in rows])
     return fill_template(builder, np.array(list(bound), np.int64), rows[0].template, literals, timezone)
 
@@ -260,9 +257,11 @@ class _ConjunctTable:
         """Fill the conjuncts of templates on one attribute, those of one form together."""
         by_form: dict[SharedForm | None, list[tuple[Template, str, PredicateGroup, Int64s]]] = {}
         for template, which in templates:
-            alternatives = conjunctions(template.condition)
+            alternatives = conjunctions(template.condition, timezone)
             if alternatives is not None and len(alternatives) == 1 and len(alternatives[0]) == 1:
                 name, group = alternatives[0][0]
+                if is_rare(group) or (is_computed(name) and len(which) < MIN_SHARING_CONDITIONS):
+                    continue  # few share it: the rest of its conjunction may select
                 by_form.setdefault(shared_form_of(group), []).append((template, name, group, which))
         for form, members in by_form.items():
             if form is not None:
@@ -311,6 +310,10 @@ class _ConjunctTable:
         pool = np.concatenate(self._pools)
         handles = pool[np.repeat(starts, counts) + within_runs(counts)]
         builder.add_intervals(numbers[wanted], lengths[wanted], handles)
+        for name, number in self._names.items():
+            if is_computed(name):
+                asking = np.unique(self._lines[self._attributes == number])
+                builder.count_computed(numbers[asking[wanted[asking]]], [name])
         return good
 
 
@@ -320,6 +323,7 @@ class _SplitTexts:
     def __init__(self, texts: list[str], timezone: str) -> None:
         raw = _zero_terminated(texts)
         count = len(texts)
+        self._texts = texts
         self._raw, self._text, self._timezone = raw, np.frombuffer(raw, np.uint8), timezone
         self._skeleton_text = np.empty(len(raw), np.uint8)
         self._spans = np.empty((count, 2), np.int64)
@@ -344,6 +348,20 @@ class _SplitTexts:
             skeleton = self._skeleton_text[begin:end].tobytes().decode("ascii")
             found.append((skeleton, order[starts[number] : starts[number + 1]]))
         return found
+
+    def by_template(self, skeleton: str, lines: Int64s) -> Iterator[tuple[Template, Int64s]]:
+        """The templates of lines of one skeleton: one, or where literals are fixed one for each choice of them."""
+        while len(lines):
+            template = TEMPLATES.template(skeleton, self._texts[lines[0]])
+            if template is None:
+                return
+            if not template.fixed:
+                yield template, lines
+                return
+            literals = self.literals(lines, template)
+            alike = np.logical_and.reduce([literals.same_as_first(each) for each in template.fixed])
+            yield template, lines[alike]
+            lines = lines[~alike]
 
     def literals(self, lines: Int64s, template: Template) -> TextLiterals:
         """The literals of lines of one skeleton."""

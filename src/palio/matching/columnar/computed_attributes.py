@@ -9,6 +9,11 @@ the condition itself, and its value TRUE or FALSE.
 A computed attribute is named by its canonical SQL and its time zone, behind a NUL that no other attribute begins with.
 The name is all that an index keeps of it: opened again, the expression is parsed from the name.
 
+`abs(price - 5.06) < 0.03` is a range of `+price` whose ends depend on the kind of number: floats are rounded where
+decimals are not. No interval of slots says such a set, but one interval for each kind does. A computed attribute may
+therefore be of one kind alone: an event has it where the value of the expression is of that kind, and such a condition
+is one alternative for every kind.
+
 An expression that few conditions share is not worth an evaluation for every event where the rest of its condition is
 selective. It stays a residual, evaluated on candidates (`ExpressionUses`).
 """
@@ -16,35 +21,39 @@ selective. It stays a residual, evaluated on candidates (`ExpressionUses`).
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from datetime import date
+from decimal import Decimal
 from functools import cached_property, lru_cache
-from math import inf, nextafter
+from itertools import product
 from typing import Any, Final
 
 from palio.events.values import Scalar
-from palio.filters.comparisons import comparison_terms, number_terms, values_satisfying
+from palio.filters.comparisons import number_terms
 from palio.filters.expressions.ast import Array, Attribute, Expression, walk
 from palio.filters.expressions.coercion import Arrays, Scalars
 from palio.filters.expressions.extension_functions import reads_whole_event
 from palio.filters.expressions.special_forms import compile_expression
-from palio.filters.expressions.static_analysis import required_attributes
-from palio.filters.kinds import KIND_OF_TYPE, KINDS, NUMBERS, Kind
+from palio.filters.expressions.static_analysis import Kinds, required_attributes
+from palio.filters.kinds import KIND_OF_TYPE, KINDS, MISSING, NUMBERS, Kind
 from palio.filters.normal_form import Conjunction, expand
 from palio.filters.rewriting import canonical_range
 from palio.filters.sql_writer import expression_to_sql
-from palio.filters.tree import And, Leaf, Node, Or, Residual, domain_of
+from palio.filters.tree import And, Leaf, Node, Or, Residual, domain_of, leaves
 from palio.filters.value_predicates import Computed, Test, computed_range
-from palio.filters.value_sets import PRESENT, ValueSet
+from palio.filters.value_sets import NO_VALUE, PRESENT, ValueSet
 from palio.languages.sql.parser import parse_condition
 from palio.matching.columnar.array_members import membership_in
 
 _MARK: Final = "\0"  # no attribute of an event begins with it
+_KIND_MARK: Final = ";"  # no time zone has it
 MIN_SHARING_CONDITIONS: Final = 4
 """Conditions that make an expression worth computing for every event."""
 MAX_CONJUNCTIONS: Final = 16
 """Conjunctions to which a tree is expanded; a larger one is a program of jumps."""
 _NO_ARRAYS: Final[Arrays] = {}
+_HASHED_BY_VALUE: Final = frozenset((bool, int, float, Decimal, str, date))  # not times: those of two zones differ
 _MAX_NAMED_EXPRESSIONS: Final = 65_536
 
 
@@ -53,8 +62,11 @@ class ComputedAttribute:
 
     def __init__(self, name: str) -> None:
         self.name = name
-        zone, text = name[len(_MARK) :].split(_MARK, 1)
+        head, text = name[len(_MARK) :].split(_MARK, 1)
+        zone, _, kind = head.partition(_KIND_MARK)
         self.timezone = zone or "UTC"
+        self.kind = Kind[kind] if kind else None
+        """The kind of its values; None for any."""
         self.expression: Expression = parse_condition(text, timezone=self.timezone)
         self.scalars = frozenset(node.name for node in walk(self.expression) if isinstance(node, Attribute))
         """The attributes of which it reads one element."""
@@ -64,13 +76,15 @@ class ComputedAttribute:
         """The attributes without which its value is NULL."""
 
     @cached_property
-    def _compiled(self) -> Any:
+    def run(self) -> Any:
+        """The compiled expression, whose value may be of any kind, and an interval of time."""
         return compile_expression(self.expression, self.timezone)
 
     def value(self, scalars: Scalars, arrays: Arrays = _NO_ARRAYS) -> Scalar:
         """The value for an event. An interval of time, which no constant of an index compares with, counts as NULL."""
-        value = self._compiled(scalars, arrays)
-        return value if type(value) in KIND_OF_TYPE else None
+        value = self.run(scalars, arrays)
+        kind = KIND_OF_TYPE.get(type(value))
+        return value if kind is not None and (self.kind is None or kind is self.kind) else None
 
 
 def is_computed(name: str) -> bool:
@@ -89,6 +103,26 @@ def computed_name(expression: Expression, timezone: str) -> str:
     return f"{_MARK}{'' if timezone == 'UTC' else timezone}{_MARK}{expression_to_sql(expression)}"
 
 
+def of_kind(name: str, kind: Kind) -> str:
+    """The name of a computed attribute for its values of one kind alone."""
+    zone, text = name[len(_MARK) :].split(_MARK, 1)
+    return f"{_MARK}{zone}{_KIND_MARK}{kind.name}{_MARK}{text}"
+
+
+def kind_within(name: str) -> Kind | None:
+    """The kind that the values of an attribute are of, where its name says it."""
+    if not is_computed(name):
+        return None
+    kind = name[len(_MARK) :].partition(_MARK)[0].partition(_KIND_MARK)[2]
+    return Kind[kind] if kind else None
+
+
+def of_any_kind(name: str) -> str:
+    """The name of a computed attribute for its values of all kinds."""
+    kind = kind_within(name)
+    return name if kind is None else name.replace(f"{_KIND_MARK}{kind.name}{_MARK}", _MARK, 1)
+
+
 @lru_cache(_MAX_NAMED_EXPRESSIONS)
 def computed_attribute(name: str) -> ComputedAttribute:
     """The computed attribute of a name."""
@@ -103,25 +137,31 @@ class _ComputedLeaf:
     implied: frozenset[str]
     condition: tuple[Expression, bool, str] | None = None
     """The expression, what it is to be, and its time zone; None where it is not to be that."""
-    is_wider: bool = False
-    """Whether it holds for more values, so that candidates must be checked."""
 
     def rewritten(self) -> _ComputedLeaf | None:
         """The condition on the innermost value that it restricts, which other constants in it may share.
 
         `abs(x - 5) < 3` and `abs(x - 7) < 3` are conditions on different expressions, and both are ranges of `x + 0`.
-        None where no interval of slots says that range, because kinds of number disagree on it.
         """
         found = None if self.condition is None else canonical_range(*self.condition)
-        if found is None or found[1].tests or _tests_for_null(found[1]):
+        if found is None or found[1].tests or asks_for_null(found[1]):
             return None
         assert self.condition is not None
-        value, exact = found
-        values = exact if _is_interval(exact) else _with_hull_of_numbers(exact)
-        if values is None:
-            return None
-        name = value.name if isinstance(value, Attribute) else computed_name(value, self.condition[2])
-        return _ComputedLeaf(Leaf(name, values), _implied(value, values), is_wider=values is not exact)
+        value, values = found
+        if isinstance(value, Attribute) and _is_interval(values):
+            name = value.name
+        else:
+            name = computed_name(value, self.condition[2])
+        return _ComputedLeaf(Leaf(name, values), _implied(value, values))
+
+
+def rewritten_alternatives(expression: Expression, wants: bool, timezone: str) -> list[Leaf] | None:
+    """A condition as alternatives on the innermost value that it restricts; None where it is not rewritten."""
+    found = _ComputedLeaf(_NO_LEAF, frozenset(), (expression, wants, timezone)).rewritten()
+    return None if found is None else _alternatives(found.leaf)
+
+
+_NO_LEAF: Final = Leaf("", NO_VALUE)
 
 
 def _implied(value: Expression, values: ValueSet) -> frozenset[str]:
@@ -135,41 +175,19 @@ def _is_interval(values: ValueSet) -> bool:
     return alike or number_terms(values) is not None
 
 
-def _with_hull_of_numbers(values: ValueSet) -> ValueSet | None:
-    """A set with one interval of numbers around those of all kinds; None where they are several.
-
-    Kinds of number disagree by a rounding at the ends, so that hardly more values are in it.
-    """
-    lows: list[float] = []
-    highs: list[float] = []
-    for kind in NUMBERS:
-        terms = list(comparison_terms(kind, values.parts[kind]))
-        if len(terms) > 1:
-            return None
-        for term in terms:
-            bounds = dict(term)
-            at = bounds.get("=")
-            low, high = bounds.get(">=", bounds.get(">", at)), bounds.get("<=", bounds.get("<", at))
-            lows.append(-inf if low is None else _float_beside(low, -inf))
-            highs.append(inf if high is None else _float_beside(high, inf))
-    if -inf in lows or inf in highs or not lows:
-        return None
-    hull = values_satisfying([[(">=", min(lows)), ("<=", max(highs))]])
-    numbers = {kind: hull.parts[kind] for kind in NUMBERS}
-    return ValueSet.of({**dict(zip(KINDS, values.parts, strict=True)), **numbers})
-
-
-def _float_beside(literal: Any, side: float) -> float:
-    """A float that is further to one side than a number, whatever it is rounded to."""
-    try:
-        return nextafter(nextafter(float(literal), side), side)
-    except OverflowError:
-        return side
+def _alternatives(leaf: Leaf) -> list[Leaf]:
+    """A condition as one that intervals of slots say, or as several of which a value meets one at most: by kind."""
+    name, values = leaf.attribute, leaf.values
+    if not is_computed(name) or values.tests or values.contains(MISSING) or _is_interval(values):
+        return [leaf]
+    parts = dict(zip(KINDS, values.parts, strict=True))
+    found = [Leaf(of_kind(name, kind), ValueSet.of({kind: parts.pop(kind)})) for kind in NUMBERS]
+    return [each for each in (*found, Leaf(name, ValueSet.of(parts))) if not each.values.is_empty]
 
 
 def _computed_leaf(expression: Expression, wants: bool, timezone: str, holds: bool = True) -> _ComputedLeaf:
     """The condition that an expression is TRUE (or FALSE), or, where `holds` is False, that it is not."""
-    value, values = _range(expression, wants, timezone)
+    value, values = value_and_range(expression, wants, timezone)
     if not holds:
         if values.tests:  # such a set has no complement
             value, values = expression, ValueSet.points([wants])
@@ -178,14 +196,15 @@ def _computed_leaf(expression: Expression, wants: bool, timezone: str, holds: bo
     return _ComputedLeaf(leaf, _implied(value, values), (expression, wants, timezone) if holds else None)
 
 
-def _range(expression: Expression, wants: bool, timezone: str) -> tuple[Expression, ValueSet]:
+def value_and_range(expression: Expression, wants: bool, timezone: str) -> tuple[Expression, ValueSet]:
+    """The value that a condition restricts, and the set it must be in: where there is none, the condition itself."""
     found = computed_range(expression, wants, timezone)
-    if found is None or _tests_for_null(found[1]):
+    if found is None or asks_for_null(found[1]):
         return expression, ValueSet.points([wants])
     return found
 
 
-def _tests_for_null(values: ValueSet) -> bool:
+def asks_for_null(values: ValueSet) -> bool:
     """Whether a condition asks for NULL, or for anything else.
 
     That can be asked of an interval of time too, which has no slot, so it is computed as a whole.
@@ -226,12 +245,24 @@ def _of_test(test: Test) -> _ComputedLeaf:
     return _computed_leaf(test.pattern.expression, test.pattern.wants, test.pattern.timezone, test.wanted)
 
 
+def names_restricted(condition: Leaf | Residual) -> list[str]:
+    """The names of the attributes that a condition on an expression could be a condition on, the expression first."""
+    found = split_leaf(condition)[1] if isinstance(condition, Leaf) else [_of_residual(condition)]
+    names: list[str] = []
+    for each in found:
+        other = each.rewritten()
+        names += [each.leaf.attribute, *([] if other is None else [other.leaf.attribute])]
+    return names
+
+
 class ExpressionUses:
     """How many conditions share each expression: a count over all conditions of a segment, before any is added."""
 
-    def __init__(self, trees: Iterable[Node]) -> None:
+    def __init__(self, trees: Iterable[Node], uses_elsewhere: Mapping[str, int] | None = None) -> None:
+        """Of trees, and of conditions that are in the segment without a tree: how many have each computed attribute."""
         found = [each for tree in trees for each in _computed_leaves(tree)]
-        self._uses = Counter(each.leaf.attribute for each in found)
+        self._uses = Counter(uses_elsewhere)
+        self._uses.update(each.leaf.attribute for each in found)
         self._rewritten: dict[_ComputedLeaf, _ComputedLeaf | None] = {
             each: each.rewritten() for each in found if not self._is_shared(each)
         }
@@ -251,7 +282,7 @@ class ExpressionUses:
         return other if self._is_shared(other) or not is_computed(other.leaf.attribute) else None
 
     def lift(self, conjunction: Conjunction) -> LiftedConjunction:
-        """A conjunction with its shared expressions as conditions on computed attributes."""
+        """A conjunction with its shared expressions as conditions on computed attributes, as alternatives."""
         plain: dict[str, ValueSet] = {}
         computed: list[_ComputedLeaf] = []
         for name, values in conjunction.leaves.items():
@@ -271,28 +302,39 @@ class ExpressionUses:
             name, values = each.leaf.attribute, each.leaf.values
             # One interval of slots must say both: the index takes the intervals of one axis as alternatives.
             leaves[name] = leaves[name].intersect(values) if name in leaves else values
+        alternatives, is_wider = _multiplied_out([Leaf(name, values) for name, values in leaves.items()])
         return LiftedConjunction(
-            [Leaf(name, values) for name, values in leaves.items()],
+            alternatives,
             [each for each in conjunction.residuals if not is_computable(each)],
-            len(shared) < len(computed) or any(each.is_wider for each in shared),
+            is_wider or len(shared) < len(computed),
             any(is_computed(each.leaf.attribute) for each in shared),
             any(is_computed(each.leaf.attribute) and not self._is_shared(each) for each in shared),
         )
 
+    def indexed(self, node: Node) -> list[str]:
+        """The names of the attributes that the index holds because of a tree, those of expressions among them."""
+        alternatives = expand(node, MAX_CONJUNCTIONS)
+        if alternatives is None:
+            return [leaf.attribute for leaf in leaves(lift_tree(node)) if isinstance(leaf, Leaf)]
+        lifted = [self.lift(conjunction) for conjunction in alternatives]
+        return [leaf.attribute for each in lifted for conditions in each.alternatives for leaf in conditions]
+
+    def is_checked(self, node: Node) -> bool:
+        """Whether candidates of a tree must be checked, because the index holds a wider condition."""
+        return any(self.lift(conjunction).is_wider for conjunction in expand(node, MAX_CONJUNCTIONS) or ())
+
     def unshared(self, node: Node) -> list[str]:
-        """The expressions that are computed for every event because of a tree, and that too few others share."""
-        names: list[str] = []
-        for conjunction in expand(node, MAX_CONJUNCTIONS) or ():
-            names += [leaf.attribute for leaf in self.lift(conjunction).leaves]
-        found = dict.fromkeys(filter(is_computed, names))
-        return [expression_text(name) for name in found if self._uses[name] < MIN_SHARING_CONDITIONS]
+        """The names of the expressions that are computed for every event because of a tree, and that too few share."""
+        found = dict.fromkeys(map(of_any_kind, filter(is_computed, self.indexed(node))))
+        return [name for name in found if self._uses[name] < MIN_SHARING_CONDITIONS]
 
 
 @dataclass(frozen=True, slots=True)
 class LiftedConjunction:
     """A conjunction for the index."""
 
-    leaves: list[Leaf]
+    alternatives: list[list[Leaf]]
+    """Conjunctions, one of which holds at most."""
     residuals: list[Residual]
     is_wider: bool
     """Whether expressions are left out, which must be evaluated on candidates."""
@@ -300,6 +342,17 @@ class LiftedConjunction:
     """Whether there are conditions on computed attributes."""
     is_unshared: bool
     """Whether some expression is computed for every event because of this condition and a few others."""
+
+
+def _multiplied_out(leaves: list[Leaf]) -> tuple[list[list[Leaf]], bool]:
+    """A conjunction as alternatives, and whether conditions are left out because these would be too many."""
+    kept: list[list[Leaf]] = []
+    count = 1
+    for alternatives in sorted(map(_alternatives, leaves), key=len):
+        count *= len(alternatives)
+        if count <= MAX_CONJUNCTIONS:
+            kept.append(alternatives)
+    return [list(each) for each in product(*kept)], len(kept) < len(leaves)
 
 
 def _of_residual(residual: Residual) -> _ComputedLeaf:
@@ -326,6 +379,23 @@ def lift_tree(node: Node) -> Node:
             return And(tuple(map(lift_tree, children)))
         case Or(children):
             return Or(tuple(map(lift_tree, children)))
+
+
+def required_values(node: Node, limit: int) -> Iterator[tuple[ComputedAttribute, list[Any]]]:
+    """The computed attributes that must have one of some values, at most `limit`, for a tree to hold.
+
+    A value of any kind that is in the set equals one of them, as Python compares.
+    """
+    for child in node.children if isinstance(node, And) else (node,):
+        for each in () if isinstance(child, And | Or) else _computed_leaves(child):
+            attribute = computed_attribute(each.leaf.attribute)
+            values = each.leaf.values
+            kind = KIND_OF_TYPE.get(Kinds().of(attribute.expression))  # type: ignore[arg-type]
+            if kind is not None:  # `lower(s) = '5'` asks for no number
+                values = ValueSet.of({kind: values.parts[kind], Kind.MISSING: values.parts[Kind.MISSING]})
+            found = values.values(limit)
+            if found and all(type(value) in _HASHED_BY_VALUE and value == value for value in found):
+                yield attribute, found
 
 
 def _computed_leaves(node: Node) -> Iterator[_ComputedLeaf]:

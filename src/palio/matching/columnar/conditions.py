@@ -13,6 +13,7 @@ tend to ask for what happens, so what many ask for is taken to be common.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Final, TypeAlias
@@ -27,7 +28,7 @@ from palio.filters.like import LikePattern
 from palio.filters.normal_form import Conjunction, expand
 from palio.filters.regex import Regex
 from palio.filters.tree import And, Leaf, Node, Or, Residual, domain_of
-from palio.filters.value_predicates import Like, Rlike, Test
+from palio.filters.value_predicates import Like, Pattern, Rlike, Test
 from palio.filters.value_sets import EMPTY, PRESENT, ValueSet
 from palio.matching.columnar.array_members import ArrayMember, membership_in
 from palio.matching.columnar.array_types import Floats, Int64s
@@ -37,6 +38,7 @@ from palio.matching.columnar.computed_attributes import (
     MAX_CONJUNCTIONS,
     ExpressionUses,
     has_computed_conditions,
+    kind_within,
     lift_tree,
 )
 from palio.matching.columnar.layout import FAIL, MATCH
@@ -111,6 +113,7 @@ class ConditionsBuilder:
         self.computed_numbers: set[int] = set()  # numbers of those with conditions on computed attributes
         self.unshared_numbers: set[int] = set()  # numbers of those with an expression that few others share
         self._computed: list[tuple[int, Node]] = []
+        self._computed_uses: Counter[str] = Counter()  # of computed attributes, by conditions that have no tree
         self._rows: list[_Rows] = []
         self._plain: list[tuple[Int64s, Int64s, Int64s]] = []
         self._encoded: dict[tuple[str, ValueSet], _Encoded] = {}
@@ -127,7 +130,7 @@ class ConditionsBuilder:
             self._add(number, node, None)
 
     def _add_computed(self) -> None:
-        uses = ExpressionUses(node for _, node in self._computed)
+        uses = ExpressionUses((node for _, node in self._computed), self._computed_uses)
         for number, node in self._computed:
             self._add(number, node, uses)
         self._computed.clear()
@@ -156,15 +159,16 @@ class ConditionsBuilder:
             self._add_conjunction(number, [*leaves, *self._certain(number, conjunction.residuals)], ())
             return
         lifted = uses.lift(conjunction)
-        if any(leaf.values.is_empty for leaf in lifted.leaves):
-            return
+        held = self._certain(number, lifted.residuals)
         if lifted.is_wider:
             self.residual_numbers.add(number)
         if lifted.is_computed:
             self.computed_numbers.add(number)
         if lifted.is_unshared:
             self.unshared_numbers.add(number)
-        self._add_conjunction(number, [*lifted.leaves, *self._certain(number, lifted.residuals)], ())
+        for leaves in lifted.alternatives:
+            if not any(leaf.values.is_empty for leaf in leaves):
+                self._add_conjunction(number, [*leaves, *held], ())
 
     def _certain(self, number: int, residuals: Sequence[Residual]) -> list[Residual]:
         """The residuals that the index can hold; others are left to be checked on candidates."""
@@ -201,6 +205,21 @@ class ConditionsBuilder:
         """The handles of the intervals that a leaf is; None where it is no list of them."""
         encoded = self._encode(leaf)
         return None if encoded.either else encoded.handles + encoded.tests
+
+    def interval_of(self, residual: Residual) -> int:
+        """The handle of the interval of a residual that a test holds."""
+        return self._test(residual)
+
+    def interval_of_pattern(self, attribute: str, pattern: Pattern) -> int:
+        """The handle of the interval of events whose value of an attribute matches a pattern."""
+        test = Test(pattern)
+        return self._hit(self.axis((attribute, test)), True, selectivity_of(test))
+
+    def count_computed(self, numbers: Int64s, names: Iterable[str]) -> None:
+        """Count conditions on computed attributes whose intervals are made already."""
+        self.computed_numbers.update(numbers.tolist())
+        for name in names:
+            self._computed_uses[name] += len(numbers)
 
     def _add_conjunction(self, number: int, conditions: Iterable[Leaf | Residual], rest: Iterable[Node]) -> None:
         rows = _Rows(number, [])
@@ -350,7 +369,8 @@ class ConditionsBuilder:
         if all(part.is_full for part in parts):
             encoded.handles.append(self._between(axis, Region.NUMBER, None, None))
             return
-        found = number_terms(values)
+        kind = kind_within(attribute)
+        found = number_terms(values) if kind is None else list(comparison_terms(kind, values.parts[kind]))
         if found is not None:
             encoded.handles += [self._term(axis, Region.NUMBER, term) for term in found]
             return

@@ -98,6 +98,7 @@ from palio.matching.columnar.native import (
     u8_at,
     u16_at,
     u32_at,
+    wrapped,
 )
 
 _HASH_MULTIPLIER = -4417276706812531889
@@ -240,7 +241,7 @@ def text_key(text: int, length: int, end: int) -> int:
         key = (key ^ i64_at(place, 0)) * FIBONACCI_64
         key ^= shifted(key, 32)
     key = (key ^ i64_at(text + length, -1)) * FIBONACCI_64
-    return (key ^ shifted(key, 29)) | _HASH_MARK
+    return wrapped((key ^ shifted(key, 29)) | _HASH_MARK)
 
 
 @inlined

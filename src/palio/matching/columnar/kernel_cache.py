@@ -1,6 +1,6 @@
 """Disk cache of compiled kernels, shared by the processes of a machine.
 
-Compiling the kernels of matching takes ten seconds of a processor, loading them from disk a fraction of one. Numba
+Compiling the kernels of matching takes 25 seconds of a processor, loading them from disk a fraction of one. Numba
 keeps compiled functions on disk, and this adds what processes that start together need, such as the workers of Spark:
 
 - One process compiles a kernel, and the others wait for its file. Each kernel has a lock file; a process that dies
@@ -9,7 +9,8 @@ keeps compiled functions on disk, and this adds what processes that start togeth
   without rights; Numba alone would look into their home folder only.
 - Where neither the package nor a home folder can be written, as for `nobody` on a cluster, kernels are kept in a
   temporary folder that only this user can write to: whoever can write a cache can run code in the readers.
-- A cached kernel is tied to all files it may be made of, where Numba looks at the file of the function only.
+- A cached kernel is tied to the content of all files it may be made of. Numba looks at the time and size of one file,
+  which would refuse kernels that were compiled on another machine from equal sources.
 
 `NUMBA_CACHE_DIR` overrides all of this: then that folder is the only one.
 """
@@ -38,6 +39,13 @@ _config: Any = numba_config
 LOCK_TIMEOUT_SECONDS: Final = 60.0  # the slowest kernel takes three seconds of a processor that may be shared by many
 _LOCK_INTERVAL_SECONDS: Final = 0.02
 
+_folders: dict[Path, None] = {}  # of the kernels of this package, in the order in which they are looked into
+
+
+def folders() -> list[Path]:
+    """The folders that kernels of matching are kept in: the first is written; none where they can be kept nowhere."""
+    return list(_folders)
+
 
 def keep_on_disk(dispatcher: Any) -> None:
     """Give a dispatcher of Numba a cache on disk, where there is a place for one."""
@@ -50,6 +58,8 @@ def keep_on_disk(dispatcher: Any) -> None:
         dispatcher._cache = shared = SharedCache(dispatcher._cache)
     except AttributeError:  # a Numba that is made otherwise: its own cache has to do
         return
+    if Path(dispatcher.py_func.__code__.co_filename).parent == Path(__file__).parent:
+        _folders.update(dict.fromkeys(shared.folders))
     compile = dispatcher.compile
 
     def compile_once(signature: Any) -> Any:
@@ -66,7 +76,7 @@ class SharedCache:
 
     def __init__(self, own: Any) -> None:
         self._own = own
-        _tie_to_sources(own._cache_file)
+        _tie_to_sources(own._cache_file, own._py_func.__code__.co_filename)
         _ignore_unreadable(own._cache_file)
         self._beside_source = _cache_beside_source(own)
         self._lock: int | None = None
@@ -76,6 +86,11 @@ class SharedCache:
     def cache_path(self) -> str:
         """The folder of the cache."""
         return str(self._own.cache_path)
+
+    @property
+    def folders(self) -> list[Path]:
+        """All folders it looks into."""
+        return [Path(each.cache_path) for each in (self._own, self._beside_source) if each is not None]
 
     def load_overload(self, signature: Any, context: Any) -> Any:
         """The compiled kernel, or None if this process has to compile it; then it holds the lock."""
@@ -185,9 +200,9 @@ def _temporary_folder() -> str | None:
     return folder if is_private else None
 
 
-def _tie_to_sources(file: Any) -> None:
+def _tie_to_sources(file: Any, source: str) -> None:
     with suppress(OSError):  # a zipped package: Numba's own stamp has to do
-        file._source_stamp = (file._source_stamp, _sources())
+        file._source_stamp = (sha256(Path(source).read_bytes()).hexdigest(), sources())
 
 
 def _ignore_unreadable(file: Any) -> None:
@@ -208,7 +223,8 @@ def _ignore_unreadable(file: Any) -> None:
 
 
 @cache
-def _sources() -> str:
+def sources() -> str:
+    """A digest of all that compiled kernels are made of."""
     folder = Path(__file__).parent
     files = [folder / "native.py", folder / "layout.py", *sorted(folder.glob("*kernels.py"))]
     return sha256(b"".join(file.read_bytes() for file in files)).hexdigest()

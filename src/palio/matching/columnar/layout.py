@@ -22,7 +22,7 @@ from __future__ import annotations
 
 from typing import Final
 
-FORMAT: Final = 2  # goes up with every change: a saved index of another format is refused
+FORMAT: Final = 3  # goes up with every change: a saved index of another format is refused
 
 MISSING: Final = 0
 NULL: Final = 1
@@ -30,6 +30,7 @@ FALSE: Final = 2
 TRUE: Final = 3
 FIRST_REGION_SLOT: Final = 4
 VIRTUAL_SIZE: Final = 2  # slots of a virtual axis
+HIT_SLOT: Final = 1  # on a virtual axis: where an event stands whose value passes the test
 
 # Multipliers of Fibonacci hashing: odd numbers near 2^64 and 2^32 over the golden ratio, which spread keys over the
 # high bits of the product. The first is negative because the kernels' integers are signed.
@@ -105,7 +106,18 @@ AXIS_TIMESTAMPS: Final = 17
 AXIS_STRINGS: Final = 20  # first slot, then as below
 AXIS_BYTES: Final = 26
 AXIS_AMBIGUOUS: Final = 32  # whether two exact constants round to one float: floats and decimals may be misplaced
-AXIS_FIELDS: Final = 33
+AXIS_LOWEST_ASKED: Final = 33  # the first and the last slot that some condition asks for
+AXIS_HIGHEST_ASKED: Final = 34
+AXIS_FIELDS: Final = 35
+
+# An instruction of an expression program (`expression_kernels`).
+CODE_OPERATION: Final = 0
+CODE_TARGET: Final = 1  # a register
+CODE_LEFT: Final = 2  # a register; of OP_LOAD, a leaf
+CODE_RIGHT: Final = 3  # a register; of what emits codes, an axis
+CODE_LOW: Final = 4  # bounds of the values that are emitted, or the bits of a constant
+CODE_HIGH: Final = 5
+CODE_FIELDS: Final = 6
 
 # What follows the first slot of strings or bytes.
 TEXT_PLACE: Final = 1  # of its texts among all
@@ -182,25 +194,31 @@ KIND_SLOT32: Final = 21
 KIND_SLOT64: Final = 22
 
 # The pattern table of an attribute, or of searches through whole events.
-PATTERNS_PAIRS: Final = 0  # a bitmap by two bytes: whether a text of at most three begins with them
+PATTERNS_PAIRS: Final = 0  # a bitmap by two bytes: whether a text is those, or the first of them
 PATTERNS_SPECIAL: Final = 1  # uint8 per byte: SPECIAL_… where a value that holds it is looked at more closely
-PATTERNS_FILTER: Final = 2  # a bitmap by the hash of a gram: whether some text may have it
+PATTERNS_FILTER: Final = 2  # a bitmap by the hash of a gram of three or four bytes: whether some text may have it
 PATTERNS_FILTER_SHIFT: Final = 3  # by which a hash of 32 bits is shifted to an index into it
-PATTERNS_TABLE: Final = 4  # int64 pairs: gram and its length; first candidate, and from bit 32 on how many
+PATTERNS_TABLE: Final = 4  # int64 pairs: gram, its length, where it stands; first candidate, from bit 32 on how many
 PATTERNS_TABLE_BITS: Final = 5
 PATTERNS_CANDIDATES: Final = 6  # int32 pairs: text, place of the gram in it
 PATTERNS_TEXTS: Final = 7  # int32 rows of TEXT_ROW_FIELDS
 PATTERNS_BYTES: Final = 8  # the texts themselves
 PATTERNS_WORDS: Final = 9  # int64: what is found with a text
 PATTERNS_WORD_COUNT: Final = 10
-PATTERNS_TEXT_COUNT: Final = 11
-PATTERNS_LENGTHS: Final = 12  # bit n: whether there are grams of n bytes, 1 to 4
-PATTERNS_ALWAYS: Final = 13  # first word that is found with every text
-PATTERNS_ALWAYS_COUNT: Final = 14
-PATTERNS_TESTS: Final = 15  # int64 rows of TEST_FIELDS, by the number in an undecided word
-PATTERNS_PROGRAMS: Final = 16
+PATTERNS_LENGTHS: Final = 11  # bit n: whether there are grams of n bytes, 1 to 4; eight bits for each of GRAM_…
+PATTERNS_ALWAYS: Final = 12  # first word that is found with every text
+PATTERNS_ALWAYS_COUNT: Final = 13
+PATTERNS_TESTS: Final = 14  # int64 rows of TEST_FIELDS, by the number in an undecided word
+PATTERNS_PROGRAMS: Final = 15
+PATTERNS_LITERALS: Final = 16  # what programs of one skeleton differ in
 PATTERNS_SCREENS: Final = 17  # int64 beside the words: the features that a value must have
-PATTERNS_FIELDS: Final = 18
+PATTERNS_TEXT_SCREENS: Final = 18  # int64 by text: the features that all its words ask for
+PATTERNS_FIELDS: Final = 19
+
+# Where in a value a gram is looked for.
+GRAM_ANYWHERE: Final = 0
+GRAM_AT_START: Final = 1
+GRAM_AT_END: Final = 2
 
 # Marks of bytes that begin a character whose lower case may be for Python to say.
 SPECIAL: Final = 1
@@ -218,7 +236,8 @@ TEXT_ROW_FIELDS: Final = 5
 TEST_PROGRAM: Final = 0  # place of its program; -1: for Python
 TEST_CODE: Final = 1
 TEST_STAMP: Final = 2  # of a test that several texts find: its stamp, or 0
-TEST_FIELDS: Final = 3
+TEST_LITERALS: Final = 3  # place of its literals, in bytes
+TEST_FIELDS: Final = 4
 
 # Features of a value, as bits: which bytes it has (ASCII letters and digits one bit each, other bytes share four), and
 # which byte is its last.
@@ -246,13 +265,42 @@ GRAM: Final = 4  # bytes of the grams that longer texts are found by
 WORD_UNDECIDED: Final = 1 << 62
 WORD_SHARED: Final = 1 << 61
 
-# The program of a pattern, in words of 64 bits.
+# Skeletons, which patterns have in common that differ in literals alone, and their pieces, which must occur in a value.
+SKELETON_FLAGS: Final = 0
+SKELETON_PROGRAM: Final = 1  # place of its program; -1: Python decides
+SKELETON_PIECE: Final = 2  # its first piece
+SKELETON_PIECES: Final = 3
+SKELETON_FIELDS: Final = 4
+SKELETON_HAS_POINTS: Final = 1  # literals are code points of 32 bits, not bytes
+SKELETON_IGNORES_CASE: Final = 2
+SKELETON_IS_ITS_PIECE: Final = 4  # a value that has its only piece passes, if case does not matter
+PIECE_CLAUSE: Final = 0  # of its skeleton: of the pieces of a clause one must occur
+PIECE_ENDS: Final = 1  # as TEXT_ROW_ENDS
+PIECE_UNIT: Final = 2  # its first unit: a byte, or the complement of the number of a literal
+PIECE_UNITS: Final = 3
+PIECE_FIELDS: Final = 4
+
+# Patterns that a table is made of, and the pieces of each, in order.
+PATTERN_SKELETON: Final = 0
+PATTERN_CODE: Final = 1
+PATTERN_LITERALS: Final = 2  # place of its literals, in bytes
+PATTERN_FIELDS: Final = 3
+FILED_PATTERN: Final = 0
+FILED_CLAUSE: Final = 1
+FILED_START: Final = 2  # of its bytes
+FILED_LENGTH: Final = 3
+FILED_ENDS: Final = 4
+FILED_ID: Final = 5  # equal pieces have the first one's number
+FILED_COUNT: Final = 6  # how many equal ones there are, at the first; later the number of its text, or -1
+FILED_FIELDS: Final = 7
+
+# The program of a skeleton, in words of 64 bits.
 PROGRAM_KIND: Final = 0
 PROGRAM_LIKE: Final = 1
 PROGRAM_ILIKE: Final = 2  # of a value in lower case
 PROGRAM_AUTOMATON: Final = 3  # of a regular expression
 
-# A LIKE pattern: its parts follow, each with its runs, then the bytes of the runs.
+# A LIKE pattern: its parts follow, each with its runs.
 LIKE_LEAST_BYTES: Final = 1  # of a value that matches
 LIKE_PARTS: Final = 2
 LIKE_HEADER: Final = 3
@@ -261,17 +309,19 @@ PART_SIZE: Final = 1  # in characters; negative: in bytes, of a part without gap
 PART_GAP_AFTER: Final = 2  # characters after the last run
 PART_FIELDS: Final = 3
 RUN_GAP_BEFORE: Final = 0  # characters
-RUN_PLACE: Final = 1  # of its bytes, counted from the start of the program
+RUN_PLACE: Final = 1  # of its bytes, among the literals
 RUN_LENGTH: Final = 2
 RUN_FIELDS: Final = 3
 
 # An automaton: one or two contexts follow, then of each position how many ranges it has (from bit 32 on) and where they
-# are, then the ranges: the first code point from bit 32 on, and the last.
+# are, then the ranges: the first code point from bit 32 on, and the last; or the complement of the number of a literal.
 AUTOMATON_POSITIONS: Final = 1
 AUTOMATON_BOUNDARIES: Final = 2  # whether there is a second context, of word boundaries
 AUTOMATON_BEGINS_AT_START: Final = 3
-AUTOMATON_FIRST_BYTES: Final = 4  # the two that a match may begin with (the second from bit 8 on), or -1
-AUTOMATON_HEADER: Final = 5
+AUTOMATON_HAS_FIRST: Final = 4  # whether every match begins with one of the next two characters
+AUTOMATON_FIRST: Final = 5  # a code point, or the complement of the number of a literal
+AUTOMATON_SECOND: Final = 6
+AUTOMATON_HEADER: Final = 7
 CONTEXT_FIRST: Final = 0
 CONTEXT_FIRST_AT_START: Final = 1
 CONTEXT_LAST: Final = 2

@@ -23,6 +23,8 @@ from numba.extending import intrinsic
 
 from palio.matching.columnar.array_types import AnyArray
 from palio.matching.columnar.kernel_cache import keep_on_disk
+from palio.matching.columnar.kernel_interpreter import interpreted
+from palio.matching.columnar.kernel_readiness import kernel_readiness
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -47,21 +49,36 @@ def _operation(function: Callable[..., Any]) -> Any:
 
 
 def compiled(function: Function) -> Function:
-    """Compile at the first call, release the GIL, and keep the result on disk where that is possible."""
-    dispatcher = _jit(nogil=True, error_model="numpy")(function)
+    """A kernel, which releases the GIL and is kept on disk where that is possible.
+
+    Until kernels are ready (see `kernel_readiness`) Python interprets it; then the first call loads or compiles it.
+    """
+    dispatcher = _dispatcher(function)
     keep_on_disk(dispatcher)
+    compile_for = dispatcher._compile_for_args
+
+    # Numba calls this where it has no compiled form for the arguments, and then what it returns: calls of a compiled
+    # kernel do not come here.
+    def compile_or_interpret(*arguments: Any) -> Any:
+        return compile_for(*arguments) if kernel_readiness.are_ready() else interpreted(dispatcher)
+
+    dispatcher._compile_for_args = compile_or_interpret
     return cast(Function, dispatcher)
 
 
 def inlined(function: Function) -> Function:
     """Compile as a part of the kernels that call it, once."""
-    options = {"nogil": True, "error_model": "numpy", "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
-    dispatcher = _jit(**options)(function)
+    return cast(Function, _dispatcher(function, no_cpython_wrapper=True))
+
+
+def _dispatcher(function: Callable[..., Any], **options: bool) -> Any:
+    # Nobody calls kernels by a pointer to a C function: without the code for it, compiling takes a twentieth less.
+    dispatcher = _jit(nogil=True, error_model="numpy", no_cfunc_wrapper=True, **options)(function)
     # Numba compiles again for every constant and every width of integer that a function is called with; here they
     # are all widened first, which halves the time it takes to compile a kernel.
     given = dispatcher.get_call_template
     dispatcher.get_call_template = lambda arguments, names: given(tuple(map(_widened, arguments)), names)
-    return cast(Function, dispatcher)
+    return dispatcher
 
 
 def _widened(kind: Any) -> Any:
@@ -176,6 +193,14 @@ def _shifted(context: Any, value: Any, by: Any) -> Any:
         return builder.lshr(*arguments)
 
     return types.int64(types.int64, types.int64), generate
+
+
+@_operation
+def _wrapped(context: Any, value: Any) -> Any:
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return arguments[0]
+
+    return types.int64(types.int64), generate
 
 
 @_operation
@@ -337,6 +362,9 @@ float_bits: Callable[[float], int] = _float_bits
 
 shifted: Callable[[int, int], int] = _shifted
 """An unsigned shift to the right, by less than 64."""
+
+wrapped: Callable[[int], int] = _wrapped
+"""An integer cut to 64 bits. Those of compiled kernels are never longer; those of interpreted ones may be."""
 
 lowest_bit: Callable[[int], int] = _lowest_bit
 """The index of the lowest bit set; the mask is not zero."""

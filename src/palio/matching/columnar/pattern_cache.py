@@ -15,7 +15,7 @@ from typing import Any, Final, TypeAlias
 
 import numpy as np
 
-from palio.matching.columnar import pattern_kernels as kernels
+from palio.matching.columnar import pattern_cache_kernels as kernels
 from palio.matching.columnar.array_types import AnyArray, Bytes, Int64s
 from palio.matching.columnar.layout import (
     CACHE_BITS,
@@ -50,7 +50,8 @@ from palio.matching.columnar.layout import (
     WORD_UNDECIDED,
 )
 from palio.matching.columnar.native import address_of
-from palio.matching.columnar.pattern_table import PatternTable, entry_of
+from palio.matching.columnar.pattern_skeletons import CodedPattern
+from palio.matching.columnar.pattern_table import PatternTable
 from palio.matching.columnar.patterns import AttributeTests, EventSearches, predicate_of
 
 TextAt: TypeAlias = Callable[[int], str]
@@ -76,7 +77,7 @@ class PatternColumn:
         always = [(code, predicate_of(test)) for code, test in self.tests.of_strings]
         if self.searches is None and not always:
             return self.tests.table
-        return PatternTable(self.tests.patterns, () if self.searches is None else self.searches.entries, always)
+        return PatternTable(self.tests.patterns, () if self.searches is None else self.searches.marked, always)
 
     def words_of(self, text: str) -> list[int]:
         """The words of all tests that hold for a value, evaluated one by one."""
@@ -89,9 +90,8 @@ class SearchEvaluator:
 
     def __init__(self, searches: EventSearches) -> None:
         self.searches = searches
-        # Every attribute's table has them too: they are described once.
-        self.entries = [entry_of(pattern, WORD_SHARED) for pattern in searches.patterns]
-        self.table = PatternTable((), self.entries)
+        self.marked = [CodedPattern(each.code | WORD_SHARED, each.expression) for each in searches.patterns]
+        self.table = PatternTable((), self.marked)
 
     def words_of(self, value: Any) -> list[int]:
         """The words of all searches that find something in a value, evaluated one by one."""

@@ -20,7 +20,8 @@ from palio.filters.regex import Regex
 from palio.filters.tree import Attributes
 from palio.filters.value_predicates import Computed, Like, Rlike, Test
 from palio.matching.columnar.conditions import SetMembership, ValueTest, WholeEventSearch
-from palio.matching.columnar.pattern_table import CodedPattern, PatternTable
+from palio.matching.columnar.pattern_skeletons import CodedPattern
+from palio.matching.columnar.pattern_table import PatternTable
 
 _MAX_CACHED_VALUES: Final = 50_000  # per attribute; then the cache is cleared
 _MAX_CACHED_CHARS: Final = 1_000  # of a value

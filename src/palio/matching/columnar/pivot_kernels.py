@@ -37,6 +37,7 @@ PLAN_FIELDS: Final = 8
 _MAX_COPIES: Final = 16  # buckets that one interval may touch
 _RANGE_PENALTY: Final = 2.0  # a range is filed several times, a point once
 _BOOLEAN_SHARE: Final = 4  # one event in four is expected to meet a truth value, however few ask for it
+_MAX_SECOND_SHARE: Final = 0.75  # of an axis, beyond which a second condition rules out less than the pivot itself
 
 
 class IntervalRows(NamedTuple):
@@ -181,6 +182,16 @@ def count_filed(low: Int32s, first: int, last: int, shift: int, base: int, filed
         filed[base + (low[index] >> shift)] += 1
 
 
+@inlined
+def hull_share(plan: Int32s, row: int, conditions: IntervalRows, counted: AxisUses) -> float:
+    """The share of an axis that the second condition takes up where it is written: as one interval; 1 for none."""
+    first = plan[row, PLAN_SECOND]
+    if first < 0:
+        return 1.0
+    high = conditions.high[plan[row, PLAN_SECOND_LAST] - 1]
+    return float((high - conditions.low[first] + 1) / counted.sizes[conditions.axis[first]])
+
+
 @compiled
 def plan_rows(
     conditions: IntervalRows,
@@ -247,8 +258,12 @@ def plan_rows(
             first = plan[row, PLAN_PIVOT]
             last = plan[row, PLAN_PIVOT_LAST]
             this_axis = axis[first]
-            if plan[row, PLAN_SECOND] < 0 and low[first] < high[last - 1] and this_axis < MAX_INLINE_AXIS:
-                # With nothing else to ask, the place beside the payload checks the pivot itself.
+            if (
+                low[first] < high[last - 1]
+                and this_axis < MAX_INLINE_AXIS
+                and hull_share(plan, row, conditions, counted) > _MAX_SECOND_SHARE
+            ):
+                # With nothing else worth asking, `city <> 'x'` say, the place beside the payload checks the pivot.
                 plan[row, PLAN_SECOND] = first
                 plan[row, PLAN_SECOND_LAST] = last
             level = finest_level(low, high, first, last, this_axis, levels)

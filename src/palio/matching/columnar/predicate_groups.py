@@ -1,42 +1,69 @@
 """Predicate groups of a template: all predicates of a conjunction on one attribute, and short cuts to their intervals.
 
-`conjunctions` writes the condition of a template out into few conjunctions of groups. A *short cut* knows the intervals
-of a group of a common form from its literals alone, without the value set that lowering would make. Lowering stays the
-one place that defines what a condition means: a property test compares every short cut with it.
+`conjunctions` writes the condition of a template out into few conjunctions of groups. A comparison of an expression
+with constants is a predicate on the computed attribute of the expression, and falls into groups like any other. A
+*short cut* knows the intervals of a group of a common form from its literals alone, without the value set that lowering
+would make. Lowering stays the one place that defines what a condition means: a property test compares every short cut
+with it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from datetime import date
 from typing import Any, Final, TypeAlias
 
 from palio.filters.comparisons import equality_cuts, reads_only_as_text
+from palio.filters.expressions.ast import Attribute, Call, Literal
 from palio.filters.expressions.text_cast import to_boolean, to_date, to_double, to_integer, to_timestamp
 from palio.filters.kinds import HIGHEST_CUT, LOWEST_CUT, Kind, timestamp_at
-from palio.filters.value_sets import after_prefix
-from palio.languages.sql.lowering import INVERSE, TruthTest, inner_test
-from palio.languages.sql.templates import (
+from palio.filters.like import LikePattern
+from palio.filters.rewriting import may_begin_another_kind
+from palio.filters.tree import Leaf
+from palio.filters.value_sets import ValueSet, after_prefix
+from palio.languages.sql.lowering import INVERSE, POSITIVE, TruthTest, inner_test
+from palio.languages.sql.template_parameters import (
     INTEGER,
     STRING,
+    Arguments,
+    Parameter,
+    bind_some,
+    parameters_in,
+)
+from palio.languages.sql.template_predicates import (
     AttributePredicate,
     BooleanTest,
     Comparison,
     Condition,
     Connective,
+    ExpressionPredicate,
+    Form,
     InList,
     Negation,
-    Parameter,
     PatternMatch,
 )
-from palio.matching.columnar.computed_attributes import MAX_CONJUNCTIONS
+from palio.matching.columnar.computed_attributes import MAX_CONJUNCTIONS, computed_name, value_and_range
 from palio.matching.columnar.conditions import ConditionsBuilder
 from palio.matching.columnar.slot_order import Region
 
 _EXACT_IN_FLOATS: Final = 2**53
 
+
+@dataclass(frozen=True, slots=True)
+class KnownValues:
+    """A predicate without parameters: the values that an attribute must have."""
+
+    values: ValueSet
+
+    def node(self, arguments: Arguments, timezone: str, wanted: TruthTest) -> Leaf:
+        return Leaf("", self.values)
+
+
+Predicate: TypeAlias = AttributePredicate | ExpressionPredicate | KnownValues
 # A predicate, and the truth value that it must, or must not, have.
-PredicateTest: TypeAlias = tuple[AttributePredicate, TruthTest]
+PredicateTest: TypeAlias = tuple[Predicate, TruthTest]
+_NamedTest: TypeAlias = tuple[str, Predicate, TruthTest]
 PredicateGroup: TypeAlias = list[PredicateTest]  # on one attribute; one value must satisfy all
 # Operators and parameters of comparisons with integers; without operators, the parameters of an equality with strings.
 # Templates of one form differ in their attribute alone, and are filled together.
@@ -45,38 +72,82 @@ SharedForm: TypeAlias = tuple[tuple[str, ...], tuple[Parameter, ...]]
 _OPPOSITE: Final = {"=": "<>", "<>": "=", "<": ">=", ">=": "<", ">": "<=", "<=": ">"}
 
 
-def conjunctions(condition: Condition) -> list[list[tuple[str, PredicateGroup]]] | None:
-    """A condition as at most `MAX_CONJUNCTIONS` conjunctions of groups; None where it has none."""
-    alternatives = _alternatives(condition, TruthTest.TRUE)
+def conjunctions(condition: Condition, timezone: str) -> list[list[tuple[str, PredicateGroup]]] | None:
+    """A condition as at most `MAX_CONJUNCTIONS` conjunctions of groups, by attribute; None where it has none."""
+    alternatives = _Expansion(timezone).alternatives(condition, TruthTest.TRUE)
     if alternatives is None:
         return None
     found = []
     for each in alternatives:
         groups: dict[str, PredicateGroup] = {}
-        for predicate, test in each:
+        for name, predicate, test in each:
             # LIKE is NULL for everything but strings. NOT TRUE and NOT FALSE take those values in, which makes two
             # leaves of one predicate, and a group is one set of values.
             if isinstance(predicate, PatternMatch) and test in (TruthTest.NOT_TRUE, TruthTest.NOT_FALSE):
                 return None
-            groups.setdefault(predicate.name, []).append((predicate, test))
+            groups.setdefault(name, []).append((predicate, test))
+        if any(is_membership(group) and len(group) > 1 for group in groups.values()):
+            return None  # each constant has an axis of its own
         found.append(list(groups.items()))
     return found
 
 
-def _alternatives(condition: Condition, test: TruthTest) -> list[list[PredicateTest]] | None:
-    match condition:
-        case Negation(part):
-            return _alternatives(part, INVERSE[test])
-        case BooleanTest(positive, part):
-            return _alternatives(part, inner_test(positive, test))
-        case Connective(is_and, parts):
-            each = [_alternatives(part, test) for part in parts]
-            return _product(each) if is_and is (test in (TruthTest.TRUE, TruthTest.NOT_FALSE)) else _sum(each)
-    return [[(condition, test)]]
+def is_rare(group: PredicateGroup) -> bool:
+    """Whether the computed attribute of a group is another in every row."""
+    return any(
+        isinstance(predicate, ExpressionPredicate) and predicate.form is Form.COMPUTED and bool(predicate.naming)
+        for predicate, _ in group
+    )
 
 
-def _sum(parts: Sequence[list[list[PredicateTest]] | None]) -> list[list[PredicateTest]] | None:
-    found: list[list[PredicateTest]] = []
+def is_membership(group: PredicateGroup) -> bool:
+    """Whether a group asks for a constant in an array."""
+    return any(isinstance(predicate, ExpressionPredicate) and predicate.form is Form.MEMBER for predicate, _ in group)
+
+
+@dataclass(frozen=True, slots=True)
+class _Expansion:
+    timezone: str
+
+    def alternatives(self, condition: Condition, test: TruthTest) -> list[list[_NamedTest]] | None:
+        match condition:
+            case Negation(part):
+                return self.alternatives(part, INVERSE[test])
+            case BooleanTest(positive, part):
+                return self.alternatives(part, inner_test(positive, test))
+            case Connective(is_and, parts):
+                each = [self.alternatives(part, test) for part in parts]
+                return _product(each) if is_and is (test in POSITIVE) else _sum(each)
+            case ExpressionPredicate():
+                return self._of_expression(condition, test)
+        return [[(condition.name, condition, test)]]
+
+    def _of_expression(self, predicate: ExpressionPredicate, test: TruthTest) -> list[list[_NamedTest]] | None:
+        if predicate.form is Form.PLAIN:
+            (name,) = predicate.names
+            return [[(name, predicate, test)]]
+        if predicate.form is Form.MEMBER:
+            (name,) = predicate.names
+            return [[(f"{name}\0", predicate, test)]] if test is TruthTest.TRUE else None
+        # NULL is no value of a computed attribute.
+        if predicate.form is Form.OTHER or test not in (TruthTest.TRUE, TruthTest.FALSE):
+            return None
+        if not any(parameters_in(predicate.expression)):
+            value, values = value_and_range(predicate.expression, test is TruthTest.TRUE, self.timezone)
+            return [[(computed_name(value, self.timezone), KnownValues(values), test)]]
+        if predicate.compares_times and self.timezone != "UTC":
+            return None  # the first midnight of a calendar may be NULL
+        if predicate.naming:
+            return [[(f"\0{parameters_of(predicate)[0].index}", predicate, test)]]
+        if predicate.value is None or predicate.compared is None:
+            return None
+        name = computed_name(predicate.value, self.timezone)
+        found = self.alternatives(predicate.compared, test)
+        return found and [[(name, part, test) for _, part, test in each] for each in found]
+
+
+def _sum(parts: Sequence[list[list[_NamedTest]] | None]) -> list[list[_NamedTest]] | None:
+    found: list[list[_NamedTest]] = []
     for part in parts:
         if part is None or len(found) + len(part) > MAX_CONJUNCTIONS:
             return None
@@ -84,8 +155,8 @@ def _sum(parts: Sequence[list[list[PredicateTest]] | None]) -> list[list[Predica
     return found
 
 
-def _product(parts: Sequence[list[list[PredicateTest]] | None]) -> list[list[PredicateTest]] | None:
-    found: list[list[PredicateTest]] = [[]]
+def _product(parts: Sequence[list[list[_NamedTest]] | None]) -> list[list[_NamedTest]] | None:
+    found: list[list[_NamedTest]] = [[]]
     for part in parts:
         if part is None or len(found) * len(part) > MAX_CONJUNCTIONS:
             return None
@@ -93,12 +164,14 @@ def _product(parts: Sequence[list[list[PredicateTest]] | None]) -> list[list[Pre
     return found
 
 
-def parameters_of(predicate: AttributePredicate) -> tuple[Parameter, ...]:
+def parameters_of(predicate: Predicate) -> tuple[Parameter, ...]:
     match predicate:
         case Comparison(_, _, operand) | PatternMatch(_, _, operand):
             return (operand,) if isinstance(operand, Parameter) else ()
         case InList(_, operands):
             return tuple(operand for operand in operands if isinstance(operand, Parameter))
+        case ExpressionPredicate(expression):
+            return tuple(dict.fromkeys(parameters_in(expression)))
     return ()
 
 
@@ -166,10 +239,14 @@ def short_cut(group: PredicateGroup) -> ShortCut | None:
         }
         return found.pop() if len(found) == 1 else None
     match group:
-        case [(PatternMatch(_, "like" | "startswith"), TruthTest.TRUE)]:
-            return _prefix
+        case [(PatternMatch(), TruthTest.TRUE)]:
+            return _pattern
         case [(InList(), TruthTest.FALSE)]:
             return _unlisted
+        case [(ExpressionPredicate(value=Call("coalesce", (Attribute(), _)), compared=compared), TruthTest.TRUE)]:
+            return _coalesced if _is_equality_with_text(compared) else None
+        case [(ExpressionPredicate(value=Call("left" | "substring"), compared=compared), TruthTest.TRUE)]:
+            return _beginning if _is_equality_with_text(compared) else None
     return None
 
 
@@ -264,20 +341,77 @@ def _unlisted(
     return [builder.axes.between(axis, Region.STRING, *ends) for ends in zip(lows, highs, strict=True)]
 
 
-def _prefix(
+def _pattern(
     builder: ConditionsBuilder, name: str, group: PredicateGroup, values: list[Any], zone: str
 ) -> list[int] | None:
-    """The strings from a prefix on, up to the first that is above all with this prefix."""
+    """A text, the strings from a prefix on, or a hit of the pattern's own axis."""
     predicate, _ = group[0]
     assert isinstance(predicate, PatternMatch)
-    pattern = predicate.pattern([*[None] * predicate.operand.index, values[0]])
-    if pattern.shape == "exact":
-        return _compared(builder, name, Region.STRING, [("=", pattern.text)])
-    if pattern.shape != "prefix" or not pattern.text:
-        return None
-    end = after_prefix(pattern.text)
+    arguments = [*[None] * predicate.operand.index, values[0]]
+    try:
+        pattern = predicate.pattern(arguments)
+    except ValueError:
+        return None  # a regular expression that is none
+    if isinstance(pattern, LikePattern) and not pattern.ignore_case:
+        if pattern.shape == "exact":
+            return _compared(builder, name, Region.STRING, [("=", pattern.text)])
+        if pattern.shape == "prefix":
+            return _with_prefix(builder, name, pattern.text) if pattern.text else None
+    return [builder.interval_of_pattern(name, predicate.test(arguments))]
+
+
+def _with_prefix(builder: ConditionsBuilder, name: str, prefix: str) -> list[int]:
+    end = after_prefix(prefix)
     last = None if end is None else (end, False)
-    return [builder.axes.between(builder.axis((name, None)), Region.STRING, (pattern.text, False), last)]
+    return [builder.axes.between(builder.axis((name, None)), Region.STRING, (prefix, False), last)]
+
+
+def _is_equality_with_text(compared: object) -> bool:
+    match compared:
+        case Comparison(_, "=", Parameter(is_text=True, is_list=False)):
+            return True
+    return False
+
+
+def _filled_equality(group: PredicateGroup, values: list[Any]) -> tuple[Call, str] | None:
+    """The call and the text of a group that compares them, with its literals; None where text reads otherwise too."""
+    predicate, _ = group[0]
+    assert isinstance(predicate, ExpressionPredicate)
+    places = parameters_of(predicate)
+    given = dict(zip([each.index for each in places], values, strict=True))
+    match bind_some(predicate.expression, given):
+        case Call("=", (Call() as call, Literal(str() as text))) | Call("=", (Literal(str() as text), Call() as call)):
+            return call, text
+    return None
+
+
+def _coalesced(
+    builder: ConditionsBuilder, name: str, group: PredicateGroup, values: list[Any], zone: str
+) -> list[int] | None:
+    """coalesce(x, 'a') = 'b': what is NULL is not 'b', and a text stays what it is."""
+    match _filled_equality(group, values):
+        case (Call(_, (_, Literal(str() as other))), str() as text) if other != text:
+            if reads_only_as_text(text, zone) and reads_only_as_text(other, zone):
+                return _compared(builder, name, Region.STRING, [("=", text)])
+    return None
+
+
+def _beginning(
+    builder: ConditionsBuilder, name: str, group: PredicateGroup, values: list[Any], zone: str
+) -> list[int] | None:
+    """left(x, 3) = 'abc': the strings with that prefix, where no other value is written so."""
+    match _filled_equality(group, values):
+        case (Call("left", (Attribute(), Literal(int() as size))), str() as text):
+            pass
+        case (Call("substring", (Attribute(), Literal(0 | 1), Literal(int() as size))), str() as text):
+            pass
+        case _:
+            return None
+    if not 0 < size < 2**31 or not reads_only_as_text(text, zone) or may_begin_another_kind(text, text + "\0"):
+        return None
+    if len(text) != size:
+        return _compared(builder, name, Region.STRING, [("=", text)]) if len(text) < size else []
+    return _with_prefix(builder, name, text)
 
 
 _TIMES: Final = (

@@ -1,5 +1,6 @@
 """Kernels that run the programs of patterns (`pattern_programs`) on a text in UTF-8.
 
+A program is that of a skeleton; the literals of the pattern are given beside it.
 LIKE: the first and the last part stand at the ends of the text; each part between takes its first place, which leaves
 the most room for the others and is never wrong. A regular expression: the set of positions of its automaton is carried
 from character to character, as one integer; a match may begin at every place. Both cost time linear in the text for
@@ -12,9 +13,11 @@ from palio.matching.columnar.encoding_kernels import equal_long_texts
 from palio.matching.columnar.layout import (
     AUTOMATON_BEGINS_AT_START,
     AUTOMATON_BOUNDARIES,
-    AUTOMATON_FIRST_BYTES,
+    AUTOMATON_FIRST,
+    AUTOMATON_HAS_FIRST,
     AUTOMATON_HEADER,
     AUTOMATON_POSITIONS,
+    AUTOMATON_SECOND,
     CONTEXT_EMPTY,
     CONTEXT_FIRST,
     CONTEXT_FIRST_AT_START,
@@ -37,7 +40,7 @@ from palio.matching.columnar.layout import (
     RUN_LENGTH,
     RUN_PLACE,
 )
-from palio.matching.columnar.native import compiled, i64_at, inlined, lowest_bit, u8_at
+from palio.matching.columnar.native import compiled, i64_at, inlined, lowest_bit, u8_at, u32_at
 
 _LOW = 0xFFFFFFFF
 
@@ -77,7 +80,7 @@ def before_characters(value: int, at: int, count: int) -> int:
 
 
 @inlined
-def end_of_part(program: int, part: int, value: int, at: int, length: int) -> int:
+def end_of_part(literals: int, part: int, value: int, at: int, length: int) -> int:
     """Where a part ends that begins at a place; -1 where it is not there."""
     run = part + 8 * PART_FIELDS
     for _ in range(i64_at(part, PART_RUNS)):
@@ -87,7 +90,7 @@ def end_of_part(program: int, part: int, value: int, at: int, length: int) -> in
             if at < 0:
                 return -1
         size = i64_at(run, RUN_LENGTH)
-        if at + size > length or not equal_bytes(value + at, program + i64_at(run, RUN_PLACE), size):
+        if at + size > length or not equal_bytes(value + at, literals + i64_at(run, RUN_PLACE), size):
             return -1
         at += size
         run += 8 * RUN_FIELDS
@@ -101,12 +104,12 @@ def next_part(part: int) -> int:
 
 
 @inlined
-def is_like(program: int, value: int, length: int) -> bool:
+def is_like(program: int, literals: int, value: int, length: int) -> bool:
     """Whether a text matches a LIKE pattern."""
     if length < i64_at(program, LIKE_LEAST_BYTES):
         return False
     part = program + 8 * LIKE_HEADER
-    at = end_of_part(program, part, value, 0, length)
+    at = end_of_part(literals, part, value, 0, length)
     if at < 0:
         return False
     middle = i64_at(program, LIKE_PARTS) - 2
@@ -119,16 +122,16 @@ def is_like(program: int, value: int, length: int) -> bool:
     # The last part before those in the middle: it is found without a search, and rules out as much.
     size = i64_at(last, PART_SIZE)
     end = length + size if size <= 0 else before_characters(value, length, size)
-    if end < at or end_of_part(program, last, value, end, length) != length:
+    if end < at or end_of_part(literals, last, value, end, length) != length:
         return False
     part = first
     for _ in range(middle):
-        found = end_of_part(program, part, value, at, end)
+        found = end_of_part(literals, part, value, at, end)
         while found < 0:
             at = after_characters(value, at, end, 1)
             if at < 0:
                 return False
-            found = end_of_part(program, part, value, at, end)
+            found = end_of_part(literals, part, value, at, end)
         at = found
         part = next_part(part)
     return True
@@ -181,10 +184,12 @@ def before_terminator(value: int, length: int) -> int:
 
 
 @inlined
-def is_in_ranges(program: int, ranges: int, point: int) -> bool:
+def is_in_ranges(program: int, literals: int, ranges: int, point: int) -> bool:
     place = program + 8 * (ranges & _LOW)
     for index in range(ranges >> 32):
         each = i64_at(place, index)
+        if each < 0:
+            return point == u32_at(literals, ~each)
         # Sorted: what is below this range is in none.
         if point < each >> 32:
             return False
@@ -194,7 +199,14 @@ def is_in_ranges(program: int, ranges: int, point: int) -> bool:
 
 
 @inlined
-def finds_match(program: int, value: int, length: int) -> bool:
+def first_byte(literals: int, character: int) -> int:
+    """The only byte of a character that is given by its code point or as a literal; -1 if it has more."""
+    point = u32_at(literals, ~character) if character < 0 else character
+    return point if point < 0x80 else -1
+
+
+@inlined
+def finds_match(program: int, literals: int, value: int, length: int) -> bool:
     """Whether an automaton finds a match in a text."""
     count = i64_at(program, AUTOMATON_POSITIONS)
     contexts = i64_at(program, AUTOMATON_BOUNDARIES)
@@ -203,14 +215,17 @@ def finds_match(program: int, value: int, length: int) -> bool:
     width = CONTEXT_FOLLOW + count
     characters = elsewhere + 8 * width * (1 + contexts)
     shortened = before_terminator(value, length)
-    first_bytes = i64_at(program, AUTOMATON_FIRST_BYTES)
+    first = second = -1
+    if i64_at(program, AUTOMATON_HAS_FIRST) != 0:
+        first = first_byte(literals, i64_at(program, AUTOMATON_FIRST))
+        second = first_byte(literals, i64_at(program, AUTOMATON_SECOND))
     active = 0
     after_word = False
     at = 0
     while True:
-        if active == 0 and at > 0 and first_bytes >= 0:
+        if active == 0 and at > 0 and first >= 0 and second >= 0:
             # Nothing is under way: on to where a match may begin.
-            while at < length and u8_at(value, at) != first_bytes & 0xFF and u8_at(value, at) != first_bytes >> 8:
+            while at < length and u8_at(value, at) != first and u8_at(value, at) != second:
                 at += 1
             if at == length:
                 return False
@@ -248,7 +263,7 @@ def finds_match(program: int, value: int, length: int) -> bool:
         while wanted != 0:
             position = lowest_bit(wanted)
             wanted &= wanted - 1
-            if is_in_ranges(program, i64_at(characters, position), point):
+            if is_in_ranges(program, literals, i64_at(characters, position), point):
                 active |= 1 << position
         if active == 0 and begins_at_start:
             return False
@@ -256,9 +271,9 @@ def finds_match(program: int, value: int, length: int) -> bool:
 
 
 @compiled
-def accepts(program: int, value: int, folded: int, length: int) -> bool:
+def accepts(program: int, literals: int, value: int, folded: int, length: int) -> bool:
     """Whether a text passes a program, given as it is and in lower case."""
     kind = i64_at(program, PROGRAM_KIND)
     if kind == PROGRAM_AUTOMATON:
-        return finds_match(program, value, length)
-    return is_like(program, folded if kind == PROGRAM_ILIKE else value, length)
+        return finds_match(program, literals, value, length)
+    return is_like(program, literals, folded if kind == PROGRAM_ILIKE else value, length)

@@ -11,10 +11,11 @@ from typing import Final, TypeAlias
 
 import numpy as np
 
-from palio.matching.columnar import encoding_kernels, match_kernels, pattern_kernels
+from palio.matching.columnar import encoding_kernels, match_kernels, pattern_cache_kernels
 from palio.matching.columnar.array_types import Bytes, Int32s, Int64s
 from palio.matching.columnar.arrow_columns import BoundColumns
 from palio.matching.columnar.axes import Axes
+from palio.matching.columnar.expression_program import BLOCK_ROWS, BoundProgram
 from palio.matching.columnar.layout import (
     WORK_ENDS,
     WORK_EXACT,
@@ -40,7 +41,6 @@ from palio.matching.columnar.postings import Postings
 
 Extras: TypeAlias = tuple[Int64s, Int64s]
 
-_BLOCK_ROWS: Final = 512  # rows encoded at a time: their codes stay in the fast caches until they are matched
 _SLACK: Final = 64  # room that the kernels may need beyond what they fill
 _MIN_PENDING_ROOM: Final = 4096
 _MIN_QUEUE_ROOM: Final = 1024
@@ -94,27 +94,43 @@ class Searcher:
         return batch.finish()
 
     def match_columns(
-        self, columns: BoundColumns, extras: Extras | None = None, entries: BatchEntries | None = None
+        self,
+        columns: BoundColumns,
+        extras: Extras | None = None,
+        entries: BatchEntries | None = None,
+        program: BoundProgram | None = None,
     ) -> tuple[Int64s, Int32s]:
-        """Match the rows of a batch, with further words for some of them, and what is known of their strings."""
-        stride = columns.count + (0 if entries is None else entries.most_words)
+        """Match the rows of a batch, with further words for some of them, and what is known of their strings.
+
+        A program adds the codes of its expressions.
+        """
+        others = columns.count + (0 if entries is None else entries.most_words)
         extra = (0, 0)
         if extras is not None:
             kept = [np.ascontiguousarray(each, np.int64) for each in extras]
             extra = (address_of(kept[0]), address_of(kept[1]))
-            stride += int(np.diff(kept[0]).max(initial=0))
+            others += int(np.diff(kept[0]).max(initial=0))
+        stride = others + (0 if program is None else program.room)
         batch = _Batch(self, columns.rows, stride)
-        codes = np.empty(_BLOCK_ROWS * stride, np.int64)
-        lengths = np.empty(_BLOCK_ROWS, np.int32)
+        codes = np.empty(BLOCK_ROWS * stride, np.int64)
+        lengths = np.empty(BLOCK_ROWS, np.int32)
         target = (address_of(codes), stride, address_of(lengths))
-        for first in range(0, columns.rows, _BLOCK_ROWS):
-            many = min(_BLOCK_ROWS, columns.rows - first)
+        # A block at a time: its codes stay in the fast caches until they are matched.
+        for first in range(0, columns.rows, BLOCK_ROWS):
+            many = min(BLOCK_ROWS, columns.rows - first)
             lengths.fill(0)
+            # First of all, because its codes are more than there is room for where it says so.
+            while program is not None and program.add_codes(first, many, *target) > stride - others:
+                stride = others + program.room
+                batch.make_room(stride)
+                codes = np.empty(BLOCK_ROWS * stride, np.int64)
+                target = (address_of(codes), stride, address_of(lengths))
+                lengths.fill(0)
             encoding_kernels.encode_columns(self.axes.address, columns.address, columns.count, first, many, *target)
             if entries is not None:
-                pattern_kernels.add_cached_words(entries.address, entries.count, first, many, *target)
+                pattern_cache_kernels.add_cached_words(entries.address, entries.count, first, many, *target)
             if extras is not None:
-                pattern_kernels.add_words(*extra, first, many, *target)
+                pattern_cache_kernels.add_words(*extra, first, many, *target)
             batch.match(target[0], 0, stride, target[2], first, many)
         return batch.finish()
 
@@ -190,12 +206,16 @@ class _Batch:
     def __init__(self, searcher: Searcher, count: int, longest: int) -> None:
         self._searcher = searcher
         self._scratch = searcher._borrow()
-        self._scratch.fit_codes(longest * searcher._levels)
+        self.make_room(longest)
         self._scratch.facts[WORK_FOUND] = 0
         self._count = count
         self._ends = np.empty(count, np.int64)
         expected = int(1.25 * count * searcher._per_row)
         self._numbers = np.empty(expected + searcher.postings.largest + _MIN_NUMBERS_ROOM, np.int32)
+
+    def make_room(self, longest: int) -> None:
+        """Make room for events of so many codes."""
+        self._scratch.fit_codes(longest * self._searcher._levels)
 
     def match(self, codes: int, starts: int, stride: int, lengths: int, first: int, count: int) -> None:
         """Match a block of rows; the block's first row is row `first` of the batch."""

@@ -36,16 +36,25 @@ from palio.matching.columnar.arrow_columns import (
     simplify,
 )
 from palio.matching.columnar.axes import Axes
-from palio.matching.columnar.computed_attributes import ComputedAttribute, computed_attribute, is_computed
-from palio.matching.columnar.computed_columns import ColumnComputer, ComputedValues
+from palio.matching.columnar.computed_attributes import (
+    ComputedAttribute,
+    computed_attribute,
+    is_computed,
+    kind_within,
+)
+from palio.matching.columnar.computed_columns import ColumnComputer, CompiledProgram, ComputedColumns, ComputedValues
 from palio.matching.columnar.conditions import AxisKey, ConditionsBuilder, WholeEventSearch
+from palio.matching.columnar.event_computer import Coder, EventComputer
+from palio.matching.columnar.expression_program import BoundProgram
+from palio.matching.columnar.layout import HIT_SLOT, NULL
 from palio.matching.columnar.pattern_cache import PatternCache, PatternColumn, SearchEvaluator, TextAt, TextColumn
 from palio.matching.columnar.patterns import AttributeTests, EventSearches
 from palio.matching.columnar.postings import Postings
 from palio.matching.columnar.search import Searcher, row_numbers
 from palio.matching.columnar.transposition import TransposedEvents
 
-_HIT_SLOT: Final = 1
+_MAX_SPARSE_SLOTS: Final = 64  # of an axis of few constants; a value on a larger one finds its slot by a table
+_MAX_EVENT_COMPUTERS: Final = 16  # one for each program of single events
 _MAX_COMPUTED_CHOICES: Final = 64  # of elements that computed attributes read; each is a search of its own
 
 
@@ -84,10 +93,16 @@ class Segment:
         self.size = int((runs[:, 1] - runs[:, 0]).sum())
         self.residual_numbers = residual_numbers  # sorted; their candidates must be checked
         self.computed_numbers = computed_numbers  # sorted; they have conditions on computed attributes
-        self.unshared = unshared  # subscriptions for which an expression is computed that few others share
+        self.unshared = unshared  # subscriptions without residuals for which an expression is computed that few share
         self.searcher = Searcher(axes, postings)
         self._caches: list[PatternCache] = []
-        self._misplaced = {name for name, axis in self._axis_of.items() if not axes.places_fractions(axis)}
+        self._event_computers: dict[CompiledProgram | None, EventComputer] = {}
+        # Where all values are of one kind, there is an order that is right for them.
+        self._misplaced = {
+            name
+            for name, axis in self._axis_of.items()
+            if not axes.places_fractions(axis) and kind_within(name) is None
+        }
         # For the schema of the last batch, by whether its columns were named by paths.
         self._plan: dict[bool, tuple[pa.Schema | None, ColumnPlan | None]] = dict.fromkeys((False, True), (None, None))
 
@@ -101,7 +116,7 @@ class Segment:
         by_attribute: dict[str, list[tuple[int, Any]]] = {}
         for axis, (name, test) in enumerate(self.keys):
             if test is not None and not isinstance(test, WholeEventSearch | ArrayMember):
-                by_attribute.setdefault(name, []).append((axis << 32 | _HIT_SLOT, test))
+                by_attribute.setdefault(name, []).append((axis << 32 | HIT_SLOT, test))
         return {name: AttributeTests(tests) for name, tests in by_attribute.items()}
 
     @cached_property
@@ -110,13 +125,13 @@ class Segment:
         by_attribute: dict[str, list[tuple[int, ArrayMember]]] = {}
         for axis, (name, test) in enumerate(self.keys):
             if isinstance(test, ArrayMember):
-                by_attribute.setdefault(name, []).append((axis << 32 | _HIT_SLOT, test))
+                by_attribute.setdefault(name, []).append((axis << 32 | HIT_SLOT, test))
         return {name: ArrayMembers(tests) for name, tests in by_attribute.items()}
 
     @cached_property
     def _searches(self) -> EventSearches | None:
         found = [
-            (axis << 32 | _HIT_SLOT, each)
+            (axis << 32 | HIT_SLOT, each)
             for axis, (_, each) in enumerate(self.keys)
             if isinstance(each, WholeEventSearch)
         ]
@@ -127,8 +142,8 @@ class Segment:
         return {name: each.when_missing for name, each in self._tests.items() if each.when_missing}
 
     @cached_property
-    def _coders(self) -> Mapping[str, tuple[Callable[[Any], int] | None, AttributeTests | None]]:
-        coders: dict[str, tuple[Callable[[Any], int] | None, AttributeTests | None]] = {}
+    def _coders(self) -> Mapping[str, Coder]:
+        coders: dict[str, Coder] = {}
         for name in {*self._axis_of, *self._tests}:
             own = self._axis_of.get(name)
             coders[name] = (None if own is None else self.axes.coder(own), self._tests.get(name))
@@ -143,7 +158,8 @@ class Segment:
         residual, computed = (
             np.array(sorted(each), np.int32) for each in (builder.residual_numbers, builder.computed_numbers)
         )
-        return cls(attributes, lambda: tests, axes, postings, runs, residual, computed, len(builder.unshared_numbers))
+        unshared = len(builder.unshared_numbers - builder.residual_numbers)
+        return cls(attributes, lambda: tests, axes, postings, runs, residual, computed, unshared)
 
     @property
     def nbytes(self) -> int:
@@ -161,6 +177,15 @@ class Segment:
         shifts: Int32s = np.repeat((self.runs[:, 0] - before).astype(np.int32), lengths)
         shifts += np.arange(self.size, dtype=np.int32)
         return shifts
+
+    def holds(self, number: int) -> bool:
+        """Whether a subscription, removed or not, is one of its own."""
+        return bool(np.any((self.runs[:, 0] <= number) & (number < self.runs[:, 1])))
+
+    @property
+    def indexed(self) -> frozenset[str]:
+        """The names of what has an index of its values: attributes, and computed ones."""
+        return frozenset(self._axis_of).union(self._tests)
 
     @cached_property
     def attributes(self) -> frozenset[str]:
@@ -181,7 +206,25 @@ class Segment:
 
     @cached_property
     def _computer(self) -> ColumnComputer:
-        return ColumnComputer(self.computed)
+        sparse = {
+            each.name: self._axis_of[each.name]
+            for each in self.computed
+            if each.name in self._axis_of and each.name not in self._tests and self._is_sparse(self._axis_of[each.name])
+        }
+        return ColumnComputer(self.computed, self.axes, sparse)
+
+    def _is_sparse(self, axis: int) -> bool:
+        """Whether an axis has few slots, and leaves out an event whose value no condition asks for."""
+        is_small = self.axes.sizes[axis] <= _MAX_SPARSE_SLOTS
+        return bool(is_small and self.axes.asked_slots(axis)[0] > NULL and self.axes.places_fractions(axis))
+
+    def _event_computer(self, program: CompiledProgram | None) -> EventComputer:
+        """What evaluates the computed attributes of an event that a program does not."""
+        attributes = self.computed if program is None else program.others
+        if len(self._event_computers) >= _MAX_EVENT_COMPUTERS:
+            self._event_computers.clear()
+        made = self._event_computers[program] = EventComputer(attributes, self._coders, self._misplaced)
+        return made
 
     @cached_property
     def _chosen(self) -> frozenset[str]:
@@ -241,16 +284,14 @@ class Segment:
 
     def _computed_codes(self, attributes: Attributes, arrays: Arrays) -> list[int]:
         """The codes of the computed attributes of an event, one value of which is chosen of every array they read."""
-        codes: list[int] = []
-        for each in self.computed:
-            value = each.value(attributes, arrays) if each.required <= attributes.keys() else None  # type: ignore[arg-type]
-            found = self._coders[each.name]
-            if value is not None:
-                if each.name in self._misplaced and _has_fraction(value):
-                    raise CannotEncode
-                codes += _element_codes(found, value)
-            elif found[1] is not None:
-                codes += found[1].when_missing
+        codes, program = self._computer.codes_of(attributes)
+        computer = self._event_computers.get(program)
+        if computer is None:
+            computer = self._event_computer(program)
+        others = computer.codes(attributes, arrays)
+        if others is None:
+            raise CannotEncode
+        codes += others
         return codes
 
     def _match_codes(self, attributes: Attributes, computed: list[int]) -> list[int]:
@@ -327,22 +368,25 @@ class Segment:
         computed columns of the batch, which segments share.
         """
         words: Sequence[tuple[Int64s, Int64s]] = ()
+        program = None
+        added = 0
         if self.computed or self._members:
             inputs = self._inputs_in(batch, paths)
             if inputs is None:
                 return None
             scalars, arrays = inputs
             words = self._member_words(arrays)
-            computed = self._computer.evaluate(scalars, arrays, batch.num_rows, {} if values is None else values)
+            computed, program = self._computer.evaluate(
+                scalars, arrays, batch.num_rows, {} if values is None else values
+            )
             if any(isinstance(each, list) for each in computed.values()):
                 return None
+            added = len(computed)
             batch = pa.RecordBatch.from_arrays([*batch.columns, *computed.values()], [*batch.schema.names, *computed])
         schema, plan = self._plan[paths]
         # Batches of one stream have one schema: a plan for the last one is enough.
         if schema is None or not batch.schema.equals(schema):
-            plan = ColumnPlan.of(
-                batch.schema, self._axis_of, self._tests, self.reads_whole_event, paths, len(self.computed)
-            )
+            plan = ColumnPlan.of(batch.schema, self._axis_of, self._tests, self.reads_whole_event, paths, added)
             self._plan[paths] = batch.schema, plan
         if plan is None:
             return None
@@ -352,7 +396,7 @@ class Segment:
                 TextColumn(name, bound.address_of(plan.columns + which), _reader(batch, place))
                 for which, (name, place) in enumerate(plan.texts)
             ]
-            return self._match(bound, texts, others, batch.num_rows, words=words)
+            return self._match(bound, texts, others, batch.num_rows, words=words, program=program)
 
     def _member_words(self, arrays: Mapping[str, pa.Array]) -> list[tuple[Int64s, Int64s]]:
         """Rows and codes of the constants that columns of arrays have."""
@@ -397,18 +441,21 @@ class Segment:
             return self._match_arrays(columns, count)
         extended = dict(columns)
         words: dict[str, tuple[Int64s, Int64s]] = {}
-        for name, found in self._computer.evaluate(columns, arrays, count, {}).items():
+        computed, program = self._computer.evaluate(columns, arrays, count, {})
+        for name, found in computed.items():
             if isinstance(found, list):
                 words[name] = self._words(name, enumerate(found), count)
             else:
                 extended[name] = found
-        return self._match_arrays(extended, count, words.keys(), [*words.values(), *self._member_words(arrays)])
+        given = [*words.values(), *self._member_words(arrays)]
+        return self._match_arrays(extended, count, words.keys(), given, program)
 
     def match_transposed(self, events: TransposedEvents) -> tuple[Int64s, Int32s]:
         """Rows and numbers of the candidates for events."""
         columns: dict[str, pa.Array] = {}
         words: dict[str, tuple[Int64s, Int64s]] = {}
-        for name, found in self._compute_events(events).items():
+        computed, program = self._compute_events(events)
+        for name, found in computed.items():
             if isinstance(found, list):
                 words[name] = self._words(name, enumerate(found), events.count)
             else:
@@ -425,9 +472,9 @@ class Segment:
         given += [_words_of_arrays(events.arrays(name), members) for name, members in self._members.items()]
         if self._searching is not None:
             given.append(_search_arrays(events, self._searching))
-        return self._match_arrays(columns, events.count, words.keys(), given)
+        return self._match_arrays(columns, events.count, words.keys(), given, program)
 
-    def _compute_events(self, events: TransposedEvents) -> Mapping[str, ComputedValues]:
+    def _compute_events(self, events: TransposedEvents) -> ComputedColumns:
         """The values of the computed attributes: in columns where all that they read are columns."""
         columns = {name: events.column(name) for name in self._chosen.intersection(events.names)}
         mixed = {name for name, column in columns.items() if column is None}
@@ -437,7 +484,7 @@ class Segment:
             if each.arrays or not mixed.isdisjoint(each.scalars)
         }
         plain = {name: column for name, column in columns.items() if column is not None}
-        return self._computer.evaluate(plain, {}, events.count, known)
+        return self._computer.evaluate(plain, {}, events.count, known, in_program=not mixed)
 
     @cached_property
     def null_is_not_missing(self) -> frozenset[str]:
@@ -470,6 +517,7 @@ class Segment:
         count: int,
         known: Collection[str] = (),
         words: Sequence[tuple[Int64s, Int64s]] = (),
+        program: BoundProgram | None = None,
     ) -> tuple[Int64s, Int32s]:
         """The candidates for columns, those of computed attributes among them, and for attributes of known words."""
         if any(name in columns and _holds_fractions(columns[name]) for name in self._misplaced):
@@ -490,7 +538,7 @@ class Segment:
             TextColumn(name, bound_texts.address_of(which), _element_reader(column))
             for which, (name, column) in enumerate(zip(strings, plain, strict=True))
         ]
-        return self._match(bound, texts, others, count, known, words)
+        return self._match(bound, texts, others, count, known, words, program)
 
     def _match(
         self,
@@ -500,6 +548,7 @@ class Segment:
         count: int,
         known: Collection[str] = (),
         words: Sequence[tuple[Int64s, Int64s]] = (),
+        program: BoundProgram | None = None,
     ) -> tuple[Int64s, Int32s]:
         """The candidates for columns that axes read, columns of strings that are tested, others that are, and words."""
         present = {*(column.name for column in texts), *others, *known}
@@ -516,7 +565,7 @@ class Segment:
                 of_events = [column for name, column in others.items() if not is_computed(name)]
                 found += [_search_column(column, self._searching) for column in of_events]
         extras = _by_row([each for each in found if len(each[0])], count)
-        ends, numbers = self.searcher.match_columns(bound, extras, entries)
+        ends, numbers = self.searcher.match_columns(bound, extras, entries, program)
         self._caches.append(cache)
         return row_numbers(ends), numbers
 
@@ -634,7 +683,7 @@ def _evaluate_distinct(
     return rows, flat[np.repeat(starts[index], count) + offset]
 
 
-def _element_codes(found: tuple[Callable[[Any], int] | None, AttributeTests | None], element: Any) -> tuple[int, ...]:
+def _element_codes(found: Coder, element: Any) -> tuple[int, ...]:
     coder, tests = found
     code = -1 if coder is None else coder(element)
     own = (code,) if code >= 0 else ()

@@ -49,6 +49,7 @@ _EPOCH_DAY: Final = _EPOCH.toordinal()
 _MAGNITUDE: Final = 2**63 - 1
 _NAN: Final = float("nan")
 _NAN_ORDER: Final = 0x7FF8000000000000
+_INFINITY_ORDER: Final = 0x7FF0000000000000
 
 
 class Region(IntEnum):
@@ -83,6 +84,14 @@ def float_order(value: float) -> int:
         return _NAN_ORDER
     bits: int = struct.unpack("<q", struct.pack("<d", value + 0.0))[0]
     return bits if bits >= 0 else bits ^ _MAGNITUDE
+
+
+def float_at(order: int) -> float:
+    """The float at a place among all; infinity for those above it."""
+    if order >= _INFINITY_ORDER:
+        return math.inf
+    found: float = struct.unpack("<d", struct.pack("<q", order if order >= 0 else order ^ _MAGNITUDE))[0]
+    return found
 
 
 def nearest_float(value: Number) -> float:

@@ -33,7 +33,13 @@ def as_double(compiler: VectorCompiler, part: Part) -> Part:
         return compiler.constant(float(part.value))
     if part.kind is Decimal:
         return vector_decimals.as_double(compiler, part)
-    return compiler.strict("double", float, lambda vector: Vector(vector.values.astype(np.float64), vector.valid), part)
+    return compiler.strict(
+        "double",
+        float,
+        lambda vector: Vector(vector.values.astype(np.float64), vector.valid),
+        part,
+        operation=("double", int),
+    )
 
 
 def _pair(compiler: VectorCompiler, parts: Sequence[Part]) -> tuple[Part, Part] | None:
@@ -70,9 +76,11 @@ def _operator(on_integers: Callable[..., Vector], on_doubles: Callable[..., Vect
         if Decimal in kinds:
             return vector_decimals.arithmetic(compiler, decimals, *pair) if decimals else None
         if kinds == {float}:
-            return None if on_doubles is None else compiler.strict(call.function, float, on_doubles, *pair)
+            if on_doubles is None:
+                return None
+            return compiler.strict(call.function, float, on_doubles, *pair, operation=(call.function, float))
         kind = float if on_integers is _divide_integers else int
-        return compiler.strict(call.function, kind, on_integers, *pair)
+        return compiler.strict(call.function, kind, on_integers, *pair, operation=(call.function, int))
 
     return form
 
@@ -183,9 +191,21 @@ def _sign(name: str, on_integers: Callable[[Any], Any], on_doubles: Callable[[An
         if part.kind in INTERVALS or part.kind is Decimal:
             return None
         if part.kind is int:
-            return compiler.strict(name, int, lambda vector: _no_opposite(vector, on_integers(vector.values)), part)
+            return compiler.strict(
+                name,
+                int,
+                lambda vector: _no_opposite(vector, on_integers(vector.values)),
+                part,
+                operation=(name, int),
+            )
         if part.kind is float:
-            return compiler.strict(name, float, lambda vector: Vector(on_doubles(vector.values), vector.valid), part)
+            return compiler.strict(
+                name,
+                float,
+                lambda vector: Vector(on_doubles(vector.values), vector.valid),
+                part,
+                operation=(name, float),
+            )
         return compiler.null
 
     return form
@@ -206,6 +226,8 @@ def _positive(compiler: VectorCompiler, call: Call, parts: Sequence[Part]) -> Pa
 
 def _rounded(name: str, rounding: Callable[[Any], Any]) -> Form:
     def form(compiler: VectorCompiler, call: Call, parts: Sequence[Part]) -> Part | None:
+        if len(parts) > 1:
+            return None
         (part,) = parts
         if part.kind is str:
             part = compiler.read_text(part, float)
@@ -219,10 +241,9 @@ def _rounded(name: str, rounding: Callable[[Any], Any]) -> Form:
 
 
 def _as_integers(whole: Any, valid: Any) -> Vector:
-    """Doubles without fractions as integers, NaN as 0 and 2**63 as the largest, as Java casts them."""
+    """Doubles without fractions as integers, NaN as 0, as Java casts it; NULL beyond 64 bits."""
     inside = (whole >= -_TWO_63) & (whole < _TWO_63)
-    numbers = np.where(whole == _TWO_63, MAX_INT64, np.where(inside, whole, 0).astype(np.int64))
-    return Vector(numbers, without(valid, ~(inside | (whole == _TWO_63) | np.isnan(whole))))
+    return Vector(np.where(inside, whole, 0).astype(np.int64), without(valid, ~(inside | np.isnan(whole))))
 
 
 def _real(name: str, compute: Callable[[Any], Any]) -> Form:

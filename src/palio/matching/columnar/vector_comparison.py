@@ -78,7 +78,12 @@ def _compare_alike(compiler: VectorCompiler, name: str, left: Part, right: Part)
     if left.kind in IN_NUMPY:
         on_numbers = _NUMPY[name]
         return compiler.strict(
-            name, bool, lambda a, b: Vector(on_numbers(a.values, b.values), both(a.valid, b.valid)), left, right
+            name,
+            bool,
+            lambda a, b: Vector(on_numbers(a.values, b.values), both(a.valid, b.valid)),
+            left,
+            right,
+            operation=(name, int),
         )
     if left.kind not in (str, bytes):
         return None
@@ -104,6 +109,7 @@ def _compare_numbers(compiler: VectorCompiler, name: str, left: Part, right: Par
             lambda a, b: Vector(on_doubles(a.values, b.values), both(a.valid, b.valid)),
             as_double(compiler, left),
             as_double(compiler, right),
+            operation=(name, float),
         )
     if Decimal in kinds:
         return vector_decimals.comparison(compiler, name, left, right)
@@ -194,14 +200,15 @@ def _is_true(vector: Vector) -> Vector:
 
 def _connective(compute: Callable[..., Vector]) -> Form:
     def form(compiler: VectorCompiler, call: Call, parts: Sequence[Part]) -> Part | None:
-        return compiler.derive(call.function, bool, compute, *(truth(compiler, part) for part in parts))
+        truths = (truth(compiler, part) for part in parts)
+        return compiler.derive(call.function, bool, compute, *truths, operation=(call.function, bool))
 
     return form
 
 
 def _on_truth(name: str, compute: Callable[[Vector], Vector]) -> Form:
     def form(compiler: VectorCompiler, call: Call, parts: Sequence[Part]) -> Part | None:
-        return compiler.derive(name, bool, compute, truth(compiler, parts[0]))
+        return compiler.derive(name, bool, compute, truth(compiler, parts[0]), operation=(name, bool))
 
     return form
 
@@ -210,7 +217,7 @@ def presence(compiler: VectorCompiler, part: Part) -> Part:
     """Whether a value is not NULL."""
     if part.kind is NoneType:
         return compiler.constant(False)
-    return compiler.derive("isnotnull", bool, _present, part)
+    return compiler.derive("isnotnull", bool, _present, part, operation=("isnotnull", bool))
 
 
 def _present(vector: Vector) -> Vector:
@@ -222,7 +229,7 @@ def _is_not_null(compiler: VectorCompiler, call: Call, parts: Sequence[Part]) ->
 
 
 def _is_null(compiler: VectorCompiler, call: Call, parts: Sequence[Part]) -> Part | None:
-    return compiler.derive("not", bool, _not, presence(compiler, parts[0]))
+    return compiler.derive("not", bool, _not, presence(compiler, parts[0]), operation=("not", bool))
 
 
 def _not(vector: Vector) -> Vector:
@@ -234,7 +241,7 @@ def _between(compiler: VectorCompiler, call: Call, parts: Sequence[Part]) -> Par
     above, below = compare(compiler, ">=", value, low), compare(compiler, "<=", value, high)
     if above is None or below is None:
         return None
-    return compiler.derive("and", bool, _and, truth(compiler, above), truth(compiler, below))
+    return compiler.derive("and", bool, _and, truth(compiler, above), truth(compiler, below), operation=("and", bool))
 
 
 # IN
@@ -251,7 +258,7 @@ def _in(compiler: VectorCompiler, call: Call, parts: Sequence[Part]) -> Part | N
         return None
     answers = [compare(compiler, "=", value, item) for item in items]
     truths = [truth(compiler, answer) for answer in answers if answer is not None]
-    return compiler.derive("or", bool, _or, *truths) if len(truths) == len(items) else None
+    return compiler.derive("or", bool, _or, *truths, operation=("or", bool)) if len(truths) == len(items) else None
 
 
 def _among_constants(compiler: VectorCompiler, value: Part, items: Sequence[Part]) -> Part | None:

@@ -50,6 +50,9 @@ _UNFIT: Final = WHOLE_EVENT_FUNCTIONS | {
     "element_at",
     "size",
 }
+Operation: TypeAlias = tuple[str, ValueType]
+"""A function, and the kind that numbers have in its operands."""
+IDENTITY: Final[Operation] = ("", NoneType)
 _TEXT_OR_BINARY: Final = frozenset({"concat", "substring", "left", "overlay", "reverse", "lpad", "rpad"})
 
 
@@ -67,6 +70,8 @@ class Part:
     known: ValueType | None = None
     """The kind that is known from the expression alone, without the types of columns."""
     decimal_type: pa.DataType | None = None
+    operation: Operation | None = None
+    """What it computes, where a kernel may compute it as well."""
 
     @property
     def text(self) -> str | None:
@@ -179,21 +184,37 @@ class VectorCompiler:
         # it, and a computed string is not.
         if made.known is known and not made.is_constant:
             return made
-        return Part(made.kind, lambda vector: vector, (made,), known=known, decimal_type=made.decimal_type)
+        return Part(
+            made.kind, lambda vector: vector, (made,), known=known, decimal_type=made.decimal_type, operation=IDENTITY
+        )
 
-    def derive(self, name: Hashable, kind: ValueType, compute: Callable[..., Vector], *operands: Part) -> Part:
+    def derive(
+        self,
+        name: Hashable,
+        kind: ValueType,
+        compute: Callable[..., Vector],
+        *operands: Part,
+        operation: Operation | None = None,
+    ) -> Part:
         """A part computed from others, shared by all that ask for it by this name."""
         key = ("derived", name, *operands)
         part = self._parts.get(key)
         if part is None:
-            part = self._parts[key] = Part(kind, compute, operands)
+            part = self._parts[key] = Part(kind, compute, operands, operation=operation)
         return part
 
-    def strict(self, name: Hashable, kind: ValueType, compute: Callable[..., Vector], *operands: Part) -> Part:
+    def strict(
+        self,
+        name: Hashable,
+        kind: ValueType,
+        compute: Callable[..., Vector],
+        *operands: Part,
+        operation: Operation | None = None,
+    ) -> Part:
         """A derived part that is NULL where an operand is always NULL."""
         if any(operand.kind is NoneType for operand in operands):
             return self.null
-        return self.derive(name, kind, compute, *operands)
+        return self.derive(name, kind, compute, *operands, operation=operation)
 
     def read_text(self, part: Part, kind: ValueType) -> Part:
         """Strings read as another kind, as `coercion.coerce_text` reads them."""

@@ -29,7 +29,7 @@ from palio.matching.columnar.vector_arithmetic import ARITHMETIC_FORMS
 from palio.matching.columnar.vector_cast import CAST_FORMS
 from palio.matching.columnar.vector_choice import CHOICE_FORMS
 from palio.matching.columnar.vector_comparison import LOGIC_FORMS
-from palio.matching.columnar.vector_compiler import Batch, Form, VectorCompiler
+from palio.matching.columnar.vector_compiler import Batch, Form, Part, VectorCompiler
 from palio.matching.columnar.vector_intervals import SUM_FORMS
 from palio.matching.columnar.vector_text import TEXT_FORMS
 from palio.matching.columnar.vector_time import TIME_FORMS
@@ -45,6 +45,11 @@ _FORMS: Final[Mapping[str, Form]] = {
     **SUM_FORMS,
 }
 _READ_WHOLE_EVENTS: Final = WHOLE_EVENT_FUNCTIONS | {"condition_in"}
+
+
+def has_vector_form(function: str) -> bool:
+    """Whether a function is computed in vectors for some types of columns, and not by distinct value."""
+    return function in _FORMS
 
 
 def vectorize(
@@ -106,6 +111,10 @@ class BatchEvaluator:
         if found is None:
             found = self._values[id(expression)] = (expression, self._evaluate(expression))
         return found[1]
+
+    def vector(self, part: Part) -> Vector:
+        """The values of a part of its compiler's."""
+        return self._batch.vector(part)
 
     def _evaluate(self, expression: Expression) -> pa.Array | list[Scalar | None]:
         part = self.compiler.part(expression)

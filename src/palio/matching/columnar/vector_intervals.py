@@ -15,7 +15,7 @@ from palio.events.values import MICROS_PER_DAY
 from palio.filters.expressions.ast import Call, Micros
 from palio.matching.columnar.vector_arithmetic import ARITHMETIC_FORMS
 from palio.matching.columnar.vector_compiler import Form, Part, VectorCompiler
-from palio.matching.columnar.vector_time import as_clock, earlier_days, later_days, within_years
+from palio.matching.columnar.vector_time import as_clock, as_moment, earlier_days, later_days, within_years
 from palio.matching.columnar.vectors import Vector, both
 from palio.matching.columnar.zone_offsets import from_clock
 
@@ -40,7 +40,12 @@ def _difference(compiler: VectorCompiler, call: Call, parts: Sequence[Part]) -> 
     if first.kind is datetime and isinstance(second.value, Micros):
         return _moved(compiler, first, -second.value.micros)
     if first.kind in _TIMES and second.kind in _TIMES:
-        return compiler.strict("apart", Micros, _apart, as_clock(compiler, first), as_clock(compiler, second))
+        ends = (
+            (as_clock(compiler, as_moment(compiler, part)) for part in parts)
+            if first.kind is not second.kind
+            else (as_clock(compiler, part) for part in parts)
+        )
+        return compiler.strict("apart", Micros, _apart, *ends)
     return ARITHMETIC_FORMS["-"](compiler, call, parts)
 
 
@@ -57,9 +62,9 @@ def _moved(compiler: VectorCompiler, moment: Part, micros: int) -> Part:
         return compiler.null
     zone = compiler.timezone
 
-    def on_calendar(clock: Vector) -> Vector:
+    def on_calendar(start: Vector, clock: Vector) -> Vector:
         shown = within_years(clock.values + days * MICROS_PER_DAY, clock.valid)
-        moments = within_years(from_clock(shown.values, zone), shown.valid)
+        moments = within_years(from_clock(shown.values, zone, clock.values - start.values), shown.valid)
         return on_clock(moments)
 
     def on_clock(moments: Vector) -> Vector:
@@ -67,7 +72,7 @@ def _moved(compiler: VectorCompiler, moment: Part, micros: int) -> Part:
 
     if not days:
         return compiler.strict(("moved", micros), datetime, on_clock, moment)
-    return compiler.strict(("moved", micros), datetime, on_calendar, as_clock(compiler, moment))
+    return compiler.strict(("moved", micros), datetime, on_calendar, moment, as_clock(compiler, moment))
 
 
 _MAX_DAYS: Final = 4_000_000  # more than there are from the year 1 to 9999

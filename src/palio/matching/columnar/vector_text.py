@@ -202,6 +202,8 @@ def _like(compiler: VectorCompiler, call: Call, parts: Sequence[Part]) -> Part |
 
 
 def _instr(compiler: VectorCompiler, call: Call, parts: Sequence[Part]) -> Part | None:
+    if len(parts) > 2:
+        return None
     text, part = parts
     if part.text is None:
         return None

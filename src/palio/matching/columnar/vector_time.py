@@ -26,7 +26,7 @@ from palio.matching.columnar.vectors import (
     both,
     without,
 )
-from palio.matching.columnar.zone_offsets import from_clock, to_clock
+from palio.matching.columnar.zone_offsets import first_moments, from_clock, to_clock
 
 _SECOND: Final = 1_000_000
 _UNITS: Final = {
@@ -79,7 +79,7 @@ def _clocks(moments: Vector, zone: str) -> Vector:
 
 def _midnights(days: Any, valid: Any, zone: str) -> Vector:
     clock = np.clip(np.atleast_1d(days), FIRST_DAYS, LAST_DAYS) * MICROS_PER_DAY
-    moments = from_clock(clock, zone).reshape(np.shape(days))
+    moments = first_moments(clock, zone).reshape(np.shape(days))
     return within_years(moments, valid)
 
 
@@ -194,27 +194,24 @@ def _date_trunc(compiler: VectorCompiler, call: Call, parts: Sequence[Part]) -> 
         return None
     unit, zone = parts[0].text.lower(), compiler.timezone
     moment = as_moment(compiler, parts[1])
-    if unit in _UNITS and unit not in ("day", "week"):
-        size = _UNITS[unit]
-        return compiler.strict(
-            ("date_trunc", unit), datetime, lambda at, clock: _cut(at, clock, size), moment, as_clock(compiler, moment)
-        )
-    first = _FIRST_DAYS.get("day" if unit in ("day", "dd") else _UNIT_NAMES.get(unit, ""))
-    if first is None:
+    size = MICROS_PER_DAY if unit == "dd" else _UNITS.get(unit)
+    first = _FIRST_DAYS.get(_UNIT_NAMES.get(unit, ""))
+    if first is not None:
+        find = _first_of(first)
+    elif size is None:
         return compiler.null
-    find = _first_of(first)
 
-    def compute(clock: Vector) -> Vector:
-        start = find(Vector(clock.values // MICROS_PER_DAY, clock.valid))
-        return _midnights(start.values, start.valid, zone)
+    def compute(moments: Vector, clock: Vector) -> Vector:
+        if first is None:
+            start = Vector(clock.values - clock.values % size, clock.valid)
+        else:
+            days = find(Vector(clock.values // MICROS_PER_DAY, clock.valid))
+            start = Vector(np.clip(days.values, FIRST_DAYS, LAST_DAYS) * MICROS_PER_DAY, days.valid)
+        # Of two hours with one name on the night clocks go back, each begins where it does: the offset is kept.
+        shown, offsets = np.atleast_1d(start.values), np.atleast_1d(clock.values - moments.values)
+        return within_years(from_clock(shown, zone, offsets).reshape(np.shape(start.values)), start.valid)
 
-    return compiler.strict(("date_trunc", unit), datetime, compute, as_clock(compiler, moment))
-
-
-def _cut(moments: Vector, clock: Vector, size: int) -> Vector:
-    # Taken from the moment itself: of two hours with one name on the night clocks go back, each begins where it does.
-    start = moments.values - clock.values % size
-    return within_years(start, clock.valid)
+    return compiler.strict(("date_trunc", unit), datetime, compute, moment, as_clock(compiler, moment))
 
 
 # Differences and sums

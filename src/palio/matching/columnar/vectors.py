@@ -110,7 +110,7 @@ def of_dictionary(dictionary: pa.DictionaryArray) -> Vector:
 def of_constant(value: Value, kind: ValueType) -> Vector:
     """A vector of one value that is the same in every row."""
     if kind in IN_NUMPY:
-        return Vector(np.asarray(_number(value), _DTYPES[kind]))
+        return Vector(np.asarray(number_of(value), _DTYPES[kind]))
     return Vector(pa.scalar(value, ARROW_TYPES.get(kind)))
 
 
@@ -121,7 +121,7 @@ def null_of(kind: ValueType) -> Vector:
     return Vector(pa.scalar(None, ARROW_TYPES[kind]))
 
 
-def _number(value: Any) -> Any:
+def number_of(value: Any) -> Any:
     """A value as the number that stands for it in an array."""
     if isinstance(value, datetime):
         return timestamp_position(value)
@@ -135,7 +135,7 @@ def of_values(values: Sequence[Value], kind: ValueType, data_type: pa.DataType |
     if kind not in IN_NUMPY:
         return of_arrow(pa.array(values, data_type or ARROW_TYPES[kind]))
     valid = np.fromiter((value is not None for value in values), np.bool_, len(values))
-    numbers = (0 if value is None else _number(value) for value in values)
+    numbers = (0 if value is None else number_of(value) for value in values)
     return Vector(np.fromiter(numbers, _DTYPES[kind], len(values)), None if valid.all() else valid)
 
 

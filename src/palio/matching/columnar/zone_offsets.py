@@ -40,17 +40,43 @@ def to_clock(micros: Int64s, zone: str) -> Int64s:
     return micros + steps.offsets[np.searchsorted(steps.starts, micros, "right") - 1]
 
 
-def from_clock(clock: Int64s, zone: str) -> Int64s:
-    """The moments at which the clocks of a zone show times: over a gap forward, in an overlap the first of the two."""
-    place = zone_named(zone)
-    if place is UTC:
+def from_clock(clock: Int64s, zone: str, offsets: Int64s | None = None) -> Int64s:
+    """The moments at which the clocks of a zone show times: over a gap forward, in an overlap the first of the two.
+
+    With `offsets`, those of the moments that the times were computed from, an overlap is resolved as by `moment_of`.
+    """
+    if zone_named(zone) is UTC:
         return clock
     steps = _steps_around(clock, zone)
+    at = _before_change(steps, clock)
+    found = steps.offsets[at]
+    if offsets is not None:
+        following = np.minimum(at + 1, len(steps.starts) - 1)
+        after = steps.offsets[following]
+        is_second = (offsets == after) & (after < found) & (clock >= steps.starts[following] + after)
+        found = np.where(is_second, after, found)
+    return clock - found
+
+
+def first_moments(midnights: Int64s, zone: str) -> Int64s:
+    """The first moments of days in a zone, which are given as what the clocks show: where they skip it, the change."""
+    if zone_named(zone) is UTC:
+        return midnights
+    steps = _steps_around(midnights, zone)
+    at = _before_change(steps, midnights)
+    following = np.minimum(at + 1, len(steps.starts) - 1)
+    moments = midnights - steps.offsets[at]
+    is_gap = (following > at) & (steps.offsets[following] > steps.offsets[at]) & (moments >= steps.starts[following])
+    return np.where(is_gap, steps.starts[following], moments)
+
+
+def _before_change(steps: _Steps, clock: Int64s) -> Int64s:
+    """The place of the offset that counts for local times, in a gap and in an overlap the one before the change."""
     # The offset before a step counts until the clocks have passed both the time they leave and the time they reach.
     before = np.concatenate((steps.offsets[:1], steps.offsets[:-1]))
     changes = steps.starts + np.maximum(before, steps.offsets)
     changes[0] = min(FIRST_MICROS, int(steps.starts[0])) - 2 * MICROS_PER_DAY
-    return clock - steps.offsets[np.searchsorted(changes, clock, "right") - 1]
+    return np.asarray(np.searchsorted(changes, clock, "right") - 1, np.int64)
 
 
 def _steps_around(micros: Int64s, zone: str) -> _Steps:

@@ -325,6 +325,10 @@ class Host:
             "inversions": delivery.queues.inversions,
         }
 
+    def routing_status(self) -> dict[str, Any]:
+        """The broker that makes routing trees, where one does, and how many events were examined here."""
+        return {"optimiser": self._broker.optimiser, "content_reads": self._broker.content_reads}
+
     # Effects
 
     def _transmit(self, effect: Transmit) -> None:

@@ -43,6 +43,7 @@ def status_of(server: Server) -> dict[str, Any]:
         "dead_letters": server.store.dead_letters.size().events,
         "is_blocked": host.is_blocked,
         **host.delivery_status(),
+        **host.routing_status(),
         "rates": server.rates,
         "counts": dict(host.counts),
         "drops": dict(host.drops),

@@ -3,6 +3,7 @@
 `ContentForwarding` matches each event at each broker (Jerzak §2.5.3, Shen's Never-Reuse §3.3). One match gives the
 links and the local keys alike, so the broker need not match again for its own clients. `FloodForwarding` serves
 flooding propagation, where no filter travels: events go over all links, and are matched at the edge (Jerzak §2.5.1).
+`HierarchicalForwarding` sends events up to the root of a hierarchy, and down where they match.
 """
 
 from __future__ import annotations
@@ -13,15 +14,17 @@ from typing import Final
 from palio.filters.filter import Filter
 from palio.routing.codec import Arrival
 from palio.routing.effects import Job
+from palio.routing.forwarding.filter_index import filter_index_of
 from palio.routing.forwarding.strategy import ForwardingConfig, Route
 from palio.routing.interest_index import Interested, InterestIndex
-from palio.routing.messages import Key
+from palio.routing.messages import LOCAL, Key
 
 
 class ContentForwarding:
     """Matches content at every broker; writes no header."""
 
     def __init__(self, config: ForwardingConfig) -> None:
+        self._options = config.options
         # Made with the first filter: a simulation has thousands of idle brokers.
         self._interest: InterestIndex | None = None
 
@@ -33,7 +36,7 @@ class ContentForwarding:
 
     def add_filter(self, interface: int, key: Key, wanted: Filter) -> None:
         if self._interest is None:
-            self._interest = InterestIndex()
+            self._interest = InterestIndex(filter_index_of(self._options))
         self._interest.add(interface, key, wanted)
 
     def remove_filter(self, interface: int, key: Key) -> None:
@@ -62,6 +65,25 @@ def _route(came_by: int, wanted: Interested) -> Route:
 
 
 _NO_ROUTE: Final = Route((), ())
+
+
+class HierarchicalForwarding(ContentForwarding):
+    """Sends each event to the parent, too: a broker of a hierarchy knows only the filters below it (Jerzak §2.4.2)."""
+
+    def __init__(self, config: ForwardingConfig) -> None:
+        super().__init__(config)
+        self.parent = LOCAL  # where this broker is the root
+
+    def route(self, arrivals: Sequence[Arrival]) -> list[Route]:
+        return [
+            route if self.parent in (LOCAL, arrival.interface) else Route(_with(self.parent, route), route.local)
+            for arrival, route in zip(arrivals, super().route(arrivals), strict=True)
+        ]
+
+
+def _with(parent: int, route: Route) -> tuple[tuple[None, tuple[int, ...]], ...]:
+    links = {link for _, links in route.sends for link in links}
+    return ((None, tuple(sorted(links | {parent}))),)
 
 
 class FloodForwarding:

@@ -9,8 +9,8 @@ cost. Very few filters are evaluated one by one, which is faster than any index.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable, Sequence
-from typing import Final
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -21,6 +21,10 @@ from palio.matching.batch_match import MIN_TRANSPOSED_EVENTS
 from palio.matching.matcher import Matcher
 from palio.matching.subscription import Subscription
 from palio.routing.effects import Job
+from palio.routing.structures import classical_matcher_of
+
+if TYPE_CHECKING:
+    from palio.matching.classical.brute_force import LazyMatcher
 
 _MAX_SINGLE_ADDITIONS: Final = 16  # more pending filters are added to the matcher as one batch
 _MAX_UNINDEXED_FILTERS: Final = 8  # up to these, each is evaluated, without the matcher
@@ -28,6 +32,80 @@ _MIN_REMOVED_TO_REBUILD: Final = 64
 
 Ints64 = npt.NDArray[np.int64]
 Ints32 = npt.NDArray[np.int32]
+
+
+class NumberedFilters(Protocol):
+    """Filters under stable small integers, of which numbers of removed ones are reused."""
+
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, number: int) -> Filter: ...
+
+    def add(self, wanted: Filter) -> int:
+        """Add a filter under a free number."""
+        ...
+
+    def remove(self, number: int) -> None:
+        """Remove a filter; its number may be reused."""
+
+    def work(self) -> Job | None:
+        """Background work that makes the index faster, if there is any."""
+        ...
+
+    def find_each(self, events: Sequence[Event]) -> list[bytes]:
+        """For each event the numbers of all filters that match it, unordered, as the bytes of an array of ints."""
+        ...
+
+    def find(self, events: Sequence[Event]) -> tuple[Ints64, Ints32]:
+        """All matches as two arrays: the row of the event, ascending, and the number of the filter."""
+        ...
+
+
+class ClassicalFilterIndex:
+    """Numbered filters in a matcher of the literature, which finds the matches of one event at a time."""
+
+    def __init__(self, matcher: LazyMatcher) -> None:
+        self._matcher = matcher
+        self._filters: dict[int, Filter] = {}
+        self._free: list[int] = []
+
+    def __len__(self) -> int:
+        return len(self._filters)
+
+    def __getitem__(self, number: int) -> Filter:
+        return self._filters[number]
+
+    def add(self, wanted: Filter) -> int:
+        number = self._free.pop() if self._free else len(self._filters)
+        self._filters[number] = wanted
+        self._matcher.add(str(number), wanted)
+        return number
+
+    def remove(self, number: int) -> None:
+        del self._filters[number]
+        self._free.append(number)
+        self._matcher.remove(str(number))
+
+    def work(self) -> Job | None:
+        return None
+
+    def find_each(self, events: Sequence[Event]) -> list[bytes]:
+        return [array("i", self._find(event)).tobytes() for event in events]
+
+    def find(self, events: Sequence[Event]) -> tuple[Ints64, Ints32]:
+        found = [self._find(event) for event in events]
+        rows = np.repeat(np.arange(len(found), dtype=np.int64), [len(each) for each in found])
+        return rows, np.array([number for each in found for number in each], np.int32)
+
+    def _find(self, event: Event) -> list[int]:
+        # In order: a set of texts has another one in every process.
+        return sorted(map(int, self._matcher.match(event)))
+
+
+def filter_index_of(options: Mapping[str, Any]) -> NumberedFilters:
+    """An index of filters for one broker; the option `matcher` says of which kind."""
+    make = classical_matcher_of(options)
+    return FilterIndex() if make is None else ClassicalFilterIndex(make())
 
 
 class FilterIndex:

@@ -28,7 +28,8 @@ from palio.routing.combinations import Combination
 from palio.routing.conjunctions import possible_values
 from palio.routing.messages import Key
 from palio.routing.propagation.merging import Merging
-from palio.routing.propagation.reductions import Change, Covering, Reduction, Suppressed, Unreduced
+from palio.routing.propagation.reductions import Change, Covering, Reduction, Suppressed, Unreduced, Uplink
+from palio.routing.structures import relation_graph_of
 
 _MAX_VALUE_CHOICES: Final = 4096  # of an event's values; one that has more is not admitted
 
@@ -180,6 +181,14 @@ class NeighbourUpdates:
             [(key, tuple(links)) for key, links in sorted(withdrawn.items())],
         )
 
+    def direct(self, parent: int) -> bool:
+        """Send filters to one neighbour alone, the parent of a hierarchy; whether that changes anything."""
+        changed = [
+            link for link, each in self._neighbours.items() if isinstance(each, Uplink) and each.direct(link == parent)
+        ]
+        self._dirty.update(dict.fromkeys(changed))
+        return bool(changed)
+
     def _add_for(self, link: int, key: Key, wanted: Filter) -> None:
         self._neighbours[link].add(key, wanted)
         self._dirty[link] = None
@@ -213,11 +222,17 @@ class AdvertisedUpdates(NeighbourUpdates):
 
 def reduction_of(combination: Combination) -> Callable[[], Reduction]:
     """The constructor of the reduction for one neighbour. The option `slack` makes merging imperfect."""
+    reduce = _reduction_by_propagation(combination)
+    return partial(Uplink, reduce) if combination.is_hierarchical else reduce
+
+
+def _reduction_by_propagation(combination: Combination) -> Callable[[], Reduction]:
+    options = combination.options
     match combination.propagation:
         case "flooding":
             return Suppressed
         case "covering":
-            return Covering
+            return partial(Covering, relation_graph_of(options))
         case "merging":
-            return partial(Merging, float(combination.options.get("slack", 0.0)))
+            return partial(Merging, float(options.get("slack", 0.0)), relation_graph_of(options))
     return Unreduced

@@ -12,14 +12,15 @@ is the difference method; the printed rules of Jerzak §2.5.5 lose covered filte
   sends the one with the lower digest, which is the key of a filter here, so that the result depends on the set alone. A
   filter that never matches is not sent.
 - `merging.Merging` sends one filter in place of several.
+- `Uplink` sends what another one gives to the parent of a hierarchy, and nothing to other neighbours (Jerzak §2.4.2).
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import NamedTuple, Protocol
 
-from palio.covering.relation_graph import FlatGraph
+from palio.covering.relation_graph import FlatGraph, RelationGraph
 from palio.filters.filter import Filter
 from palio.routing.messages import Key
 
@@ -92,8 +93,8 @@ class Covering:
 
     __slots__ = ("_additions", "_filters", "_graph", "_withdrawals")
 
-    def __init__(self) -> None:
-        self._graph = FlatGraph()
+    def __init__(self, graph: Callable[[], RelationGraph] = FlatGraph) -> None:
+        self._graph = graph()
         self._filters: dict[Key, Filter] = {}
         self._additions: dict[Key, Filter] = {}
         self._withdrawals: set[Key] = set()
@@ -126,3 +127,50 @@ class Covering:
         for each in retract:
             if self._additions.pop(each.digest, None) is None:
                 self._withdrawals.add(each.digest)
+
+
+class Uplink:
+    """What another reduction gives, while the link leads to the parent; nothing otherwise."""
+
+    __slots__ = ("_filters", "_is_begun", "_known", "_reduce", "_reduction")
+
+    def __init__(self, reduce: Callable[[], Reduction]) -> None:
+        self._reduce = reduce
+        self._reduction: Reduction | None = None  # None where the link does not lead to the parent
+        self._is_begun = False  # whether the first change of the reduction was taken, which has all that is known
+        self._filters: dict[Key, Filter] = {}
+        self._known: dict[Key, Filter] = {}
+
+    def add(self, key: Key, wanted: Filter) -> None:
+        self._filters[key] = wanted
+        if self._reduction is not None:
+            self._reduction.add(key, wanted)
+
+    def remove(self, key: Key) -> None:
+        del self._filters[key]
+        if self._reduction is not None:
+            self._reduction.remove(key)
+
+    def direct(self, is_parent: bool) -> bool:
+        """Say whether the link leads to the parent; whether that has changed."""
+        if is_parent is (self._reduction is not None):
+            return False
+        self._reduction, self._is_begun = self._reduce() if is_parent else None, False
+        if self._reduction is not None:
+            for key, wanted in self._filters.items():
+                self._reduction.add(key, wanted)
+        return True
+
+    def change(self) -> Change:
+        if self._reduction is None:
+            known, self._known = self._known, {}
+            return Change({}, tuple(sorted(known)))
+        additions, withdrawals = self._reduction.change()
+        if not self._is_begun:
+            # What the neighbour has of an earlier time, where nothing was sent since.
+            withdrawals = tuple(sorted(self._known.keys() - additions.keys()))
+            self._is_begun = True
+        new = {key: wanted for key, wanted in additions.items() if key not in self._known}
+        self._known |= new
+        gone = tuple(key for key in withdrawals if self._known.pop(key, None) is not None)
+        return Change(new, gone)

@@ -23,7 +23,7 @@ import pyarrow as pa
 
 from palio.errors import PalioError, PipelineError
 from palio.peers.rendezvous_mappings import alternatives
-from palio.spark.projection import Projection, column
+from palio.spark.projection import Projection, as_column, column
 from palio.spark.record_batches import (
     OutputColumns,
     active_match_counter,
@@ -115,7 +115,7 @@ def _keyed_events(sides: JoinSides, per_event: bool) -> DataFrame:
     from pyspark.sql import functions as sql
 
     events, projection = sides.events, sides.projection
-    projected = [column.alias(f"c{place}") for place, column in enumerate(projection.all_columns)]
+    projected = [as_column(each).alias(f"c{place}") for place, each in enumerate(projection.all_columns)]
     kept = [column(name).alias(f"k{place}") for place, name in enumerate(sides.kept)]
     # Spark has no struct without fields.
     keep = sql.struct(*kept, *([] if kept else [sql.lit(True).alias("nothing")]))

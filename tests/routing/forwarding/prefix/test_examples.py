@@ -38,7 +38,7 @@ def _drawn(tree: TreeVersion) -> dict[tuple[int, ...], str]:
 
 
 def _text(conjunction: Conjunction) -> str:
-    return " AND ".join(str(Filter(leaf, leaf)) for leaf in conjunction)
+    return " AND ".join(str(Filter.of_tree(leaf, leaf)) for leaf in conjunction)
 
 
 @pytest.mark.parametrize(

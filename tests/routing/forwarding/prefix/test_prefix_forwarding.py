@@ -15,7 +15,6 @@ from palio.events import Event
 from palio.filters.filter import Filter
 from palio.routing.announcements import ROUTING_TREES_TOPIC
 from palio.routing.codec import Arrival, encode_event
-from palio.routing.conjunctions import CONJUNCTION_LIMIT
 from palio.routing.effects import Job
 from palio.routing.forwarding.headers import decode, encode
 from palio.routing.forwarding.prefix.forwarding_tree import ForwardingTree, PrefixHeader
@@ -49,7 +48,7 @@ class Optimiser:
 
     def __init__(self, network: LittleNetwork, threshold: float = 0.3) -> None:
         self.network = network
-        self._made = TreeOptimiser(threshold, CONJUNCTION_LIMIT)
+        self._made = TreeOptimiser(threshold)
         self._version = 0
 
     def subscribe(self, name: str, at: int, wanted: Filter, told: list[int] | None = None) -> None:
@@ -138,10 +137,12 @@ def test_content_is_looked_at_once(tree: str) -> None:
     assert network.publish(0, Event.from_dict({"price": 120, "symbol": "OTHER"})).sent == []
 
 
-def test_where_no_client_wants_an_event_a_broker_that_built_its_tree_need_not_read_it() -> None:
-    network = LittleNetwork(CHAIN, PrefixForwarding, "identity", tree="local", patience=0)
-    network.subscribe("far", 3, Filter.parse("x > 1"))
-    network.subscribe("between", 1, Filter.parse("x > 5"))
+@pytest.mark.parametrize("tree", ["local", "optimiser"])
+def test_where_no_client_wants_an_event_a_broker_need_not_read_it(tree: str) -> None:
+    network = LittleNetwork(CHAIN, PrefixForwarding, "identity", tree=tree, patience=0)
+    optimiser = Optimiser(network, threshold=0)
+    optimiser.subscribe("far", 3, Filter.parse("x > 1"))
+    optimiser.subscribe("between", 1, Filter.parse("x > 5"))
     passing, wanted = (network.publish(0, Event.from_dict({"x": value})) for value in (2, 6))
     assert (passing.delivered, passing.looks) == ({"far": 1}, 1)
     assert (wanted.delivered, wanted.looks) == ({"far": 1, "between": 1}, 2)
@@ -221,7 +222,7 @@ def header_for(forwarding: PrefixForwarding, content: dict[str, Any], came_with:
 
 def test_the_tree_before_serves_while_filters_are_mapped_onto_the_next() -> None:
     forwarding = PrefixForwarding(ForwardingConfig(propagation="covering"))
-    trees = TreeOptimiser(0, CONJUNCTION_LIMIT)
+    trees = TreeOptimiser(0)
 
     def want(link: int, text: str) -> bytes:
         wanted = Filter.parse(text)

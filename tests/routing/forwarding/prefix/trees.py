@@ -116,4 +116,4 @@ def walked(
 
 
 def text(conjunction: Conjunction) -> str:
-    return " AND ".join(f"({Filter(leaf, leaf)})" for leaf in conjunction)
+    return " AND ".join(f"({Filter.of_tree(leaf, leaf)})" for leaf in conjunction)

@@ -25,9 +25,12 @@ from palio.filters.tree import holds
 from palio.routing.codec import Arrival
 from palio.routing.conjunctions import CONJUNCTION_LIMIT, Conjunction, to_conjunctions
 from palio.routing.effects import Job
+from palio.routing.forwarding.bloom.classical import CountingSbstree, Sbstree, Skiptree
+from palio.routing.forwarding.bloom.classical_tables import ClassicalTable, PosetPredicateIndex
 from palio.routing.forwarding.bloom.digest import Bits, BloomHeader, BloomShape, index_type, predicate_text, union
 from palio.routing.forwarding.bloom.digest_table import DigestTable
 from palio.routing.forwarding.bloom.predicate_index import BloomWriter, PredicateIndex, predicate_filter
+from palio.routing.forwarding.filter_index import filter_index_of
 from palio.routing.forwarding.headers import Header
 from palio.routing.forwarding.precomputed_headers import (
     MAX_NEWER_FILTERS,
@@ -43,7 +46,8 @@ class BloomForwarding:
     """Routes events by comparing their digests with those of the neighbours' filters.
 
     Options, constants of the network: `m` and `k`, the bits of a digest and of a predicate; or `rate` and `satisfied`,
-    the false positive rate of a predicate, and how many predicates an event satisfies; `key`, of the hash.
+    the false positive rate of a predicate, and how many predicates an event satisfies; `key`, of the hash. Options of
+    one broker: `digests` and `structure`, the structures that it writes digests by and compares them by.
     """
 
     def __init__(self, config: ForwardingConfig) -> None:
@@ -51,8 +55,7 @@ class BloomForwarding:
         self._version = 0
         self._cached_entry = TableVersion.of(config, 0, {"forwarding": "bloom", "shape": self.shape})
         self._filters: dict[int, dict[Key, tuple[Conjunction, ...]]] = {}
-        self._predicates = PredicateIndex(self.shape)
-        self._table = DigestTable(self.shape.width)
+        self._predicates, self._table = _structures(self.shape, config.options)
         self._index_bytes = index_type(self.shape.width).itemsize
         self._local_uncompared: set[Key] = set()  # local filters beyond the limit
 
@@ -156,6 +159,21 @@ class BloomForwarding:
     def _with_own_width(self, header: Header | None) -> BloomHeader | None:
         # Bits of another width mean other predicates.
         return header if isinstance(header, BloomHeader) and header.width == self.shape.width else None
+
+
+def _structures(shape: BloomShape, options: Mapping[str, Any]) -> tuple[PredicateIndex, DigestTable | ClassicalTable]:
+    """From events to digests, and from digests to interfaces: by the options `digests` and `structure`."""
+    predicates = PredicateIndex(shape, filter_index_of(options))
+    if options.get("digests") == "sbsposet":
+        predicates = PosetPredicateIndex(shape)
+    match options.get("structure", "table"):
+        case "sbstree":
+            return predicates, ClassicalTable(shape.width, Sbstree())
+        case "counting":
+            return predicates, ClassicalTable(shape.width, CountingSbstree())
+        case "skiptree":
+            return predicates, ClassicalTable(shape.width, Skiptree(shape.width))
+    return predicates, DigestTable(shape.width)
 
 
 _MAX_CACHED_CONJUNCTIONS: Final = 4_096  # filters

@@ -1,6 +1,6 @@
-"""Classical structures of Bloom forwarding as Jerzak describes them: for tests and benchmarks only.
+"""Classical structures of Bloom forwarding as Jerzak describes them: for comparisons.
 
-Brokers run `PredicateIndex` and `DigestTable`, the batch forms of these.
+Brokers run `PredicateIndex` and `DigestTable`, the batch forms of these, unless their options say otherwise.
 
 * `Sbsposet`: from an event to its digest (§5.3.1).
 * `Sbstree`: from a digest to the interfaces that want the event, by a trie over bits (§5.3.2).

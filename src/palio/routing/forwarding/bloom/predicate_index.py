@@ -15,14 +15,13 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from palio.events import Event
-from palio.filters.algebra import negation
 from palio.filters.filter import Filter
 from palio.filters.tree import Leaf
 from palio.matching.columnar.native import address_of
 from palio.routing.effects import Job
 from palio.routing.forwarding.bloom import digest_kernels
 from palio.routing.forwarding.bloom.digest import Bits, BloomHeader, BloomShape, index_type, predicate_text
-from palio.routing.forwarding.filter_index import FilterIndex
+from palio.routing.forwarding.filter_index import FilterIndex, NumberedFilters
 from palio.routing.forwarding.precomputed_headers import TableVersion, annotation_prefix, concatenate_headers
 
 Digests = tuple[npt.NDArray[np.int64], npt.NDArray[np.int32]]
@@ -40,10 +39,10 @@ class _Predicate:
 class PredicateIndex:
     """Predicates with their bits, counted; computes the digests of events."""
 
-    def __init__(self, shape: BloomShape) -> None:
+    def __init__(self, shape: BloomShape, filters: NumberedFilters | None = None) -> None:
         self.shape = shape
         self._predicates: dict[Leaf, _Predicate] = {}
-        self._filters = FilterIndex()
+        self._filters: NumberedFilters = FilterIndex() if filters is None else filters
         self._bits: npt.NDArray[np.int32] = np.zeros((0, shape.hashes), np.int32)
 
     def __len__(self) -> int:
@@ -117,7 +116,7 @@ def gather_digests(
 
 def predicate_filter(predicate: Leaf) -> Filter:
     """The filter of one predicate."""
-    return Filter(predicate, lambda: negation(predicate))
+    return Filter.of_tree(predicate)
 
 
 @dataclass(frozen=True)

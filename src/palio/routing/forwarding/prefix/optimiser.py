@@ -1,9 +1,10 @@
-"""Tree optimiser: the client that builds the routing tree for all brokers, and announces new versions.
+"""Tree optimiser: builds the routing tree for all brokers, and decides when a new version is announced.
 
 Forwarding trees need one routing tree at all brokers, and brokers never know the same filters in the same order. So one
 node builds the tree (Jerzak §4.4.1): all brokers report their filters to it, it keeps conditions and no
 interfaces, and it announces a new version when the tree differs from the last one by more than a threshold. Until then
-brokers tag new filters as near to their place as the old tree lets them, and events go too far, never astray.
+brokers tag new filters as near to their place as the old tree lets them, and events go too far, never astray. A second
+threshold is of time, which the source names as future work (§10.2): a smaller difference is announced after a while.
 
 How often the trees are compared is left open. A comparison costs the size of both; here it waits until the filters that
 came and went are a fixed share of all, so that the cost of a filter does not depend on the size of the tree.
@@ -11,20 +12,17 @@ came and went are a fixed share of all, so that the cost of a filter does not de
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Final, TypeAlias
+from typing import Final, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from palio.errors import InvalidArgument
 from palio.filters.filter import Filter
 from palio.filters.tree import Leaf
-from palio.routing.announcements import ROUTING_TREES_TOPIC
 from palio.routing.conjunctions import CONJUNCTION_LIMIT, to_conjunctions
 from palio.routing.forwarding.prefix.routing_tree import RoutingTree
-from palio.routing.forwarding.prefix.tree_version import TreeVersion, encode_tree
-from palio.routing.messages import AnnounceClient, Key, Report
+from palio.routing.forwarding.prefix.tree_version import TreeVersion
+from palio.routing.messages import Key, Report
 
 Nodes: TypeAlias = npt.NDArray[np.int64]
 
@@ -86,13 +84,15 @@ _COMPARISONS_PER_THRESHOLD: Final = 8  # trees are compared when an eighth of th
 
 
 class TreeOptimiser:
-    """The routing tree of all filters, and the decision when a version of it is worth announcing."""
+    """The routing tree of the filters that brokers report, and the decision when it is worth announcing."""
 
-    def __init__(self, threshold: float, limit: int) -> None:
+    def __init__(self, threshold: float, announced: TreeVersion | None = None, limit: int = CONJUNCTION_LIMIT) -> None:
+        """`announced` is the tree that brokers have, of an earlier optimiser; None where there is none."""
         self._threshold = threshold
         self._limit = limit
         self._tree = RoutingTree()
-        self._sent = TreeVersion.of(self._tree, b"")
+        self._announced = announced or TreeVersion.of(self._tree, b"")
+        self._wanted: dict[int, dict[Key, Filter]] = {}
         self._changes = 0
         self._compared_at = 0  # conjunctions in the tree at the last comparison
 
@@ -107,59 +107,40 @@ class TreeOptimiser:
             self._tree.remove(conjunction)
         self._changes += 1
 
-    def update(self) -> TreeVersion | None:
-        """The tree, where it differs enough from the last version to be announced."""
-        if self._changes <= self._compared_at * self._threshold / _COMPARISONS_PER_THRESHOLD:
-            return None
-        self._changes, self._compared_at = 0, len(self._tree)
-        current = TreeVersion.of(self._tree, b"")
-        if wdiff(current, self._sent) <= self._threshold:
-            return None
-        self._sent = current
-        return current
-
-
-_DEFAULT_THRESHOLD: Final = 0.3  # the lower of the two that Jerzak §9.1.1 tries
-
-
-class OptimiserClient:
-    """The optimiser as a client of a broker, without I/O: reports go in, announcements come out.
-
-    `first` must be greater than any version of an earlier incarnation.
-
-    Options: `threshold`, the `wdiff` above which a tree is announced.
-    """
-
-    def __init__(self, options: Mapping[str, Any], first: int = 1) -> None:
-        threshold = options.get("threshold", _DEFAULT_THRESHOLD)
-        if not isinstance(threshold, int | float) or not 0 <= threshold < 1:
-            raise InvalidArgument(f"trees differ by a share from 0 to less than 1; the threshold is {threshold!r}")
-        self._optimiser = TreeOptimiser(threshold, CONJUNCTION_LIMIT)
-        self._wanted: dict[int, dict[Key, Filter]] = {}
-        self._version = first - 1
-        self._data = encode_tree(TreeVersion.of(RoutingTree(), b""))
-
-    def announcement(self) -> AnnounceClient:
-        """The last tree as a new version: sent at the start, and again when the broker has restarted."""
-        # A new number even for the same tree: brokers ignore a version that they know.
-        self._version += 1
-        return AnnounceClient(ROUTING_TREES_TOPIC, self._version, self._data)
-
-    def on_report(self, report: Report) -> AnnounceClient | None:
-        """Take a broker's report of changed filters; the announcement of a new tree, where one is due."""
+    def on_report(self, report: Report) -> None:
+        """Take a broker's report of changed filters."""
         known = self._wanted.setdefault(report.node, {})
         added = dict(report.added)
         for key in [each for each in known if each not in added] if report.anew else report.removed:
             gone = known.pop(key, None)
             if gone is not None:
-                self._optimiser.remove(gone)
+                self.remove(gone)
         for key, wanted in added.items():
             # Complete reports repeat what is known, and each filter of a broker counts once.
             if key not in known:
                 known[key] = wanted
-                self._optimiser.add(wanted)
-        tree = self._optimiser.update()
-        if tree is None:
+                self.add(wanted)
+        if not known:
+            del self._wanted[report.node]
+
+    def on_announcement(self, announced: TreeVersion) -> None:
+        """Take note that brokers have another tree now: of an optimiser that was elected in their part."""
+        self._announced = announced
+
+    def update(self) -> TreeVersion | None:
+        """The tree, where it differs from the announced one by more than the threshold."""
+        if self._changes <= self._compared_at * self._threshold / _COMPARISONS_PER_THRESHOLD:
             return None
-        self._data = encode_tree(tree)
-        return self.announcement()
+        return self._compare(self._threshold)
+
+    def refresh(self) -> TreeVersion | None:
+        """The tree, where it differs from the announced one at all: the second threshold, which is of time."""
+        return self._compare(0.0)
+
+    def _compare(self, threshold: float) -> TreeVersion | None:
+        self._changes, self._compared_at = 0, len(self._tree)
+        current = TreeVersion.of(self._tree, b"")
+        if wdiff(current, self._announced) <= threshold:
+            return None
+        self._announced = current
+        return current

@@ -6,8 +6,8 @@ the size of the forwarding tree, whatever the number of filters. A broker that l
 make sense of the branches, examines content anew and writes its own header.
 
 The routing tree comes from one of two sources. `AnnouncedTrees` are built by the optimiser for all brokers.
-`LocalTrees` are built by each broker for itself; they hold the filters of its own clients too, so an event that leads
-to none of these is not decoded there at all.
+`LocalTrees` are built by each broker for itself. A broker tags the filters of its own clients too, so an event that
+leads to none of these is not decoded there at all.
 """
 
 from __future__ import annotations
@@ -28,15 +28,13 @@ from palio.routing.forwarding.content import ContentForwarding
 from palio.routing.forwarding.prefix.forwarding_tree import MAX_HEIGHT, VERSION_BYTES, PrefixHeader, TaggedTree
 from palio.routing.forwarding.prefix.routing_tree import RoutingTree
 from palio.routing.forwarding.prefix.tree_index import shared_index
-from palio.routing.forwarding.prefix.tree_version import TreeVersion, decode_tree, encode_tree, tree_digest
+from palio.routing.forwarding.prefix.tree_version import TreeVersion, decode_tree, tree_digest
 from palio.routing.forwarding.strategy import ForwardingConfig, Route
 from palio.routing.messages import LOCAL, Key
 
 
 class TreeSource(Protocol):
-    """The tree versions of one broker, with its tags; `has_local_tags` where local clients' filters are tagged too."""
-
-    has_local_tags: bool
+    """The tree versions of one broker, with its tags: of the filters of all neighbours and of local clients."""
 
     def add(self, interface: int, key: Key, wanted: Filter) -> None: ...
 
@@ -56,7 +54,6 @@ class TreeSource(Protocol):
 
 _TaggedFilter: TypeAlias = tuple[int, tuple[Conjunction, ...]]
 _MAX_VERSIONS: Final = 4
-_EMPTY_TREE: Final = encode_tree(TreeVersion.of(RoutingTree(), b""))
 
 
 class _Change(NamedTuple):
@@ -75,14 +72,10 @@ class AnnouncedTrees:
     """The optimiser's trees: the newest for new events, and a few older ones for events under way.
 
     A broker maps its filters onto each tree that is announced, and each new filter onto all trees it has, so that
-    events flow at once (Jerzak §4.4.2). Before the first announcement there is a tree without a condition, with all
-    tags at the root. Mapping thousands of filters takes a second; so it is a background job, while events go by the
-    tree before, and changes that come meanwhile are applied at the end.
-
-    Local clients' filters are not tagged: a broker may have very many, and would map them all onto every version.
+    events flow at once (Jerzak §4.4.2). Before the first announcement events go by content. Mapping thousands of
+    filters takes a second; so it is a background job, while events go by the tree before, and changes that come
+    meanwhile are applied at the end.
     """
-
-    has_local_tags = False
 
     def __init__(self, height: int) -> None:
         self._height = height
@@ -93,14 +86,10 @@ class AnnouncedTrees:
         self._changes: list[_Change] | None = None  # since the running job began; None where none runs
 
     def add(self, interface: int, key: Key, wanted: Filter) -> None:
-        if interface == LOCAL:
-            return
         conjunctions = self._wanted.setdefault(interface, {})[key] = to_conjunctions(wanted, CONJUNCTION_LIMIT)
         self._apply(_Change(True, interface, conjunctions))
 
     def remove(self, interface: int, key: Key) -> None:
-        if interface == LOCAL:
-            return
         self._apply(_Change(False, interface, self._wanted[interface].pop(key)))
 
     def announce(self, version: int, data: bytes) -> None:
@@ -145,18 +134,10 @@ class AnnouncedTrees:
         self._run_due_job()
         return next((tree for tree in self._trees if tree.version == version), None)
 
-    def current(self, events: int) -> TaggedTree:
-        """The newest, whatever the number of events."""
+    def current(self, events: int) -> TaggedTree | None:
+        """The newest, whatever the number of events; None before the first announcement."""
         self._run_due_job()
-        if not self._trees:
-            self._trees.append(
-                TaggedTree(
-                    shared_index(tree_digest(_EMPTY_TREE), lambda: decode_tree(_EMPTY_TREE)),
-                    self._height,
-                    self._all(),
-                )
-            )
-        return self._trees[-1]
+        return self._trees[-1] if self._trees else None
 
     def _run_due_job(self) -> None:
         """Run a due job now, where the broker did not run it in the background."""
@@ -190,8 +171,6 @@ class LocalTrees:
     compares ever more nodes. A tree that takes far more than usual is not built, and events go by content. That too is
     a function of the set of filters, and so the same at all brokers.
     """
-
-    has_local_tags = True
 
     def __init__(self, height: int, patience: float) -> None:
         self._height = height
@@ -297,10 +276,9 @@ class PrefixForwarding:
             raise InvalidArgument(f"forwarding trees are cut at a height from 0 to {MAX_HEIGHT}, not {height!r}")
         choice = Combination(config.propagation, "prefix", config.advertisements, options=config.options)
         self._trees: TreeSource = AnnouncedTrees(height)
-        self._content: ContentForwarding | None = None
         if choice.tree == "local":
             self._trees = LocalTrees(height, float(config.options.get("patience", _DEFAULT_PATIENCE)))
-            self._content = ContentForwarding(config)
+        self._content = ContentForwarding(config)  # for events without a tree
 
     def open_link(self, interface: int) -> None:
         pass
@@ -310,20 +288,18 @@ class PrefixForwarding:
 
     def add_filter(self, interface: int, key: Key, wanted: Filter) -> None:
         self._trees.add(interface, key, wanted)
-        if self._content is not None:
-            self._content.add_filter(interface, key, wanted)
+        self._content.add_filter(interface, key, wanted)
 
     def remove_filter(self, interface: int, key: Key) -> None:
         self._trees.remove(interface, key)
-        if self._content is not None:
-            self._content.remove_filter(interface, key)
+        self._content.remove_filter(interface, key)
 
     def on_announcement(self, topic: str, version: int, data: bytes) -> None:
         if topic == ROUTING_TREES_TOPIC:
             self._trees.announce(version, data)
 
     def work(self) -> Job | None:
-        return self._trees.work() or (None if self._content is None else self._content.work())
+        return self._trees.work() or self._content.work()
 
     def route(self, arrivals: Sequence[Arrival]) -> list[Route]:
         routes: list[Route | None] = [None] * len(arrivals)
@@ -348,8 +324,7 @@ class PrefixForwarding:
         if tree is not None:
             written = tree.headers([arrivals[place].event.attributes for place in new])
             self._follow(tree, list(zip(new, written, strict=True)), arrivals, routes)
-        # Only local trees may be missing, and they have content forwarding beside them.
-        elif self._content is not None:
+        else:
             for place, route in zip(new, self._content.route([arrivals[place] for place in new]), strict=True):
                 routes[place] = route
 
@@ -362,17 +337,14 @@ class PrefixForwarding:
     ) -> None:
         """Fill in the routes of arrivals whose headers this tree understands."""
         found = tree.interfaces([header for _, header in headers])
-        knows_local = self._trees.has_local_tags
         for (place, header), interfaces in zip(headers, found, strict=True):
             if interfaces is not None:
-                links, local = _split_interfaces(interfaces, arrivals[place].interface, knows_local)
+                links, local = _split_interfaces(interfaces, arrivals[place].interface)
                 routes[place] = Route(((header, links),) if links else (), local)
 
 
 @lru_cache(_MAX_CACHED_SPLITS)  # few sets of neighbours occur
-def _split_interfaces(
-    interfaces: tuple[int, ...], came_by: int, knows_local: bool
-) -> tuple[tuple[int, ...], tuple[Key, ...] | None]:
+def _split_interfaces(interfaces: tuple[int, ...], came_by: int) -> tuple[tuple[int, ...], tuple[Key, ...] | None]:
     """The links but the one of arrival, and the matching local keys: none where that is known, otherwise None."""
     links = tuple(each for each in interfaces if each not in (came_by, LOCAL))
-    return links, () if knows_local and LOCAL not in interfaces else None
+    return links, None if LOCAL in interfaces else ()

@@ -32,7 +32,7 @@ from palio.filters.filter import Filter
 from palio.matching.columnar.native import address_of
 from palio.routing.codec import Arrival
 from palio.routing.effects import Job
-from palio.routing.forwarding.filter_index import FilterIndex
+from palio.routing.forwarding.filter_index import FilterIndex, NumberedFilters, filter_index_of
 from palio.routing.forwarding.headers import register
 from palio.routing.forwarding.precomputed_headers import (
     MAX_NEWER_FILTERS,
@@ -135,8 +135,8 @@ class InterfaceIndex:
     lowest numbers, which depend only on the history of additions and removals, so that a run can be repeated.
     """
 
-    def __init__(self) -> None:
-        self._filters = FilterIndex()
+    def __init__(self, filters: NumberedFilters | None = None) -> None:
+        self._filters: NumberedFilters = FilterIndex() if filters is None else filters
         self._keys: npt.NDArray[np.uint64] = np.zeros(8, np.uint64)
 
     def __len__(self) -> int:
@@ -206,7 +206,7 @@ class ReuseCosts:
 class _Link:
     """The filters of one link: an index, and the number of each key in it."""
 
-    index: InterfaceIndex = field(default_factory=InterfaceIndex)
+    index: InterfaceIndex
     numbers: dict[Key, int] = field(default_factory=dict)
 
 
@@ -215,6 +215,7 @@ class ReuseForwarding:
 
     def __init__(self, config: ForwardingConfig) -> None:
         self.choose(config.options.get("mode", "partial"), config.options.get("n", DEFAULT_KEY_LIMIT))
+        self._options = config.options
         self._may_be_complete = config.propagation in _COMPLETE_PROPAGATIONS
         self._entry = TableVersion.of(config, 0, {"forwarding": "reuse"})
         self._added_at: dict[tuple[int, Key], int] = {}  # table version at which a link's filter came, ascending
@@ -232,12 +233,17 @@ class ReuseForwarding:
         self._mode, self._limit = mode, limit
 
     def open_link(self, interface: int) -> None:
-        self._links.setdefault(interface, _Link())
+        self._link(interface)
 
     def close_link(self, interface: int) -> None:
         for key in list(self._links[interface].numbers) if interface in self._links else ():
             self.remove_filter(interface, key)
         self._links.pop(interface, None)
+
+    def _link(self, interface: int) -> _Link:
+        if interface not in self._links:
+            self._links[interface] = _Link(InterfaceIndex(filter_index_of(self._options)))
+        return self._links[interface]
 
     def add_filter(self, interface: int, key: Key, wanted: Filter) -> None:
         # Counted, because several keys may share a hash and one interface.
@@ -247,7 +253,7 @@ class ReuseForwarding:
         if interface == LOCAL:
             self._local.setdefault(hashed, {})[key] = None
         else:
-            link = self._links.setdefault(interface, _Link())
+            link = self._link(interface)
             link.numbers[key] = link.index.add(hashed, wanted)
             # Additions alone make a new version: a header that names a removed filter does no harm.
             self._entry = replace(self._entry, version=self._entry.version + 1)

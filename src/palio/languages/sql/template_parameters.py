@@ -1,0 +1,169 @@
+"""Parameters of templates: the places of literals, how a literal is read, and expressions with parameters in them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any, Final, TypeAlias
+
+from palio.events.values import Scalar
+from palio.filters.expressions.ast import Call, Expression, Literal
+from palio.filters.regex import Regex
+from palio.languages.grammar import InvalidLiteral
+from palio.languages.sql.lexer import (
+    parse_date,
+    parse_hexadecimal,
+    parse_local_timestamp,
+    parse_number,
+    parse_timestamp,
+)
+
+# The kinds of literal that become parameters, each with its mark in a skeleton.
+INTEGER: Final = "\1"  # at most 18 digits
+DECIMAL: Final = "\2"  # digits, a point, digits
+DOUBLE: Final = "\3"  # with an exponent, or the letter D
+STRING: Final = "\4"  # in quotes, without a backslash
+# Behind the mark of a literal: an IN list of one or more such literals.
+LIST: Final = "\6"
+
+Arguments: TypeAlias = Sequence[Any]  # the values of all parameters, in the order of the text
+
+
+class UnboundLiteral(InvalidLiteral):
+    """A literal that has a value, but not in this template: its condition is parsed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """The place of a literal in a template, and how the text of one is parsed."""
+
+    index: int
+    kind: str
+    before: str  # a sign, or a type such as `date`, that stands before the literal and belongs to it
+    is_list: bool = False  # whether it stands for an IN list of any length, whose argument is a tuple
+    is_regex: bool = False  # whether it is a regular expression, which may be none
+    max_digits: int = 0  # of a decimal, before and behind the point; 0 is no limit
+    fixed: str | None = None  # the one text that it may have, because the parser decided by it
+
+    @property
+    def is_text(self) -> bool:
+        """Whether literals are plain strings, not dates or the like."""
+        return self.kind == STRING and not self.before
+
+    @property
+    def is_total(self) -> bool:
+        """Whether every literal of the kind has a value here."""
+        return self.kind in (INTEGER, STRING) and self.before in ("", "-") and not self.is_regex and self.fixed is None
+
+    def read(self, text: str, timezone: str) -> Scalar:
+        """The value of a literal; `InvalidLiteral` where it has none."""
+        if self.fixed is not None:
+            if text != self.fixed:
+                raise UnboundLiteral("another literal is a part of this template")
+            return text
+        if self.kind == INTEGER:
+            return -int(text) if self.before == "-" else int(text)
+        if self.kind != STRING:
+            number = parse_number(text if self.before == "+" else self.before + text)
+            if self.max_digits and isinstance(number, Decimal):
+                self._check_digits(text)
+            return number
+        inside, quote = text[1:-1], text[0]
+        if quote in inside:
+            inside = inside.replace(quote * 2, quote)
+        if self.is_regex:
+            _check_regex(inside)
+        return inside if not self.before else TYPED[self.before](inside, timezone)
+
+    def _check_digits(self, text: str) -> None:
+        whole, _, fraction = text.partition(".")
+        if len(whole) > self.max_digits or len(fraction) > self.max_digits:
+            raise UnboundLiteral("a number of more digits than this template was checked for")
+
+
+def _check_regex(text: str) -> None:
+    try:
+        Regex.compile(text)
+    except ValueError as error:
+        raise InvalidLiteral(str(error)) from None
+
+
+TYPED: Final[dict[str, Callable[[str, str], Scalar]]] = {
+    "date": lambda text, _: parse_date(text),
+    "timestamp": parse_timestamp,
+    "timestamp_ltz": parse_timestamp,
+    "timestamp_ntz": parse_local_timestamp,
+    "x": lambda text, _: parse_hexadecimal(text),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Constant:
+    """A literal that is no parameter, because it is a part of the skeleton: NULL, TRUE, 5L."""
+
+    value: Scalar
+
+
+Operand: TypeAlias = Parameter | Constant
+
+
+def value_of(operand: Operand, arguments: Arguments) -> Scalar:
+    return arguments[operand.index] if type(operand) is Parameter else operand.value  # type: ignore[union-attr]
+
+
+def listed_values(operands: Sequence[Operand], arguments: Arguments) -> Sequence[Scalar]:
+    """The values of an IN list: of its one parameter that is a list, or of an operand each."""
+    first = operands[0]
+    if isinstance(first, Parameter) and first.is_list:
+        found: tuple[Scalar, ...] = arguments[first.index]
+        return found
+    return [value_of(each, arguments) for each in operands]
+
+
+# --- expressions with parameters -----------------------------------------------------------------------------
+
+Argument: TypeAlias = Expression | Parameter
+"""An argument of a call in a template. The types of expressions do not know parameters; they hold one all the same."""
+
+
+def fill_expression(call: Call, arguments: Arguments) -> Call:
+    """A call with literals in place of its parameters."""
+    return substitute(call, lambda each: _literals(each, arguments))
+
+
+def _literals(parameter: Parameter, arguments: Arguments) -> list[Argument]:
+    value = arguments[parameter.index]
+    return [Literal(each) for each in value] if parameter.is_list else [Literal(value)]
+
+
+def substitute(call: Call, by: Callable[[Parameter], Sequence[Argument]]) -> Call:
+    """A call with other arguments in place of its parameters; parts without parameters stay the objects they are."""
+    made: list[Any] = []
+    is_same = True
+    arguments: tuple[Any, ...] = call.arguments
+    for argument in arguments:
+        if type(argument) is Call:
+            inner = substitute(argument, by)
+            is_same = is_same and inner is argument
+            made.append(inner)
+        elif type(argument) is Parameter:
+            made.extend(by(argument))
+            is_same = False
+        else:
+            made.append(argument)
+    return call if is_same else Call(call.function, tuple(made), call.span)
+
+
+def parameters_in(expression: Argument) -> Iterator[Parameter]:
+    """The parameters of an expression, in the order of its arguments; one that stands there twice, twice."""
+    if isinstance(expression, Parameter):
+        yield expression
+    elif isinstance(expression, Call):
+        for argument in expression.arguments:
+            yield from parameters_in(argument)
+
+
+def bind_some(call: Call, values: Mapping[int, Any]) -> Call:
+    """A call with literals in place of the parameters of some indexes."""
+    return substitute(call, lambda each: _literals(each, values) if each.index in values else [each])  # type: ignore[arg-type]

@@ -1,0 +1,105 @@
+"""Access paths: by which part of the index each condition of a subscription is decided.
+
+An attribute has an index of its values, and so has an expression that is worth computing for every event. Patterns on
+an attribute are found by a text that they need, members of arrays by their elements. What is left is a residual: it is
+evaluated on the candidates that the other conditions leave, and on every event where they leave all.
+
+This is read off the conditions and the names of what an index holds, without a search.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from palio.filters.explanation import AccessPath
+from palio.filters.expressions.extension_functions import reads_whole_event
+from palio.filters.kinds import Kind
+from palio.filters.like import LikePattern
+from palio.filters.tree import And, Leaf, Node, Or, Residual
+from palio.filters.value_predicates import Computed, Like, Rlike
+from palio.matching.columnar.array_members import membership_in
+from palio.matching.columnar.computed_attributes import (
+    ExpressionUses,
+    expression_text,
+    is_computable,
+    is_computed,
+    lift_tree,
+    names_restricted,
+    of_any_kind,
+)
+
+
+class AccessPaths:
+    """The access paths of the conditions of one filter."""
+
+    def __init__(self, tree: Node, indexed: Collection[str]) -> None:
+        """Of a tree in an index that holds attributes of these names, those of expressions among them."""
+        self._indexed = set(map(of_any_kind, indexed))
+        self._is_always_candidate = is_always_candidate(tree)
+
+    @classmethod
+    def alone(cls, tree: Node) -> AccessPaths:
+        """Of a tree in an index that holds nothing else."""
+        return cls(tree, ExpressionUses([tree]).indexed(tree))
+
+    def of(self, condition: Leaf | Residual) -> AccessPath:
+        """The access path of a condition."""
+        if isinstance(condition, Residual):
+            return self._of_residual(condition)
+        if any(isinstance(test.pattern, Computed) for test in condition.values.tests):
+            return self._of_expression(condition)
+        if self._is_always_candidate and _holds_without_value(condition):
+            return AccessPath("every event", condition.attribute)
+        for test in condition.values.tests:
+            if test.wanted and isinstance(test.pattern, Like | Rlike):
+                return AccessPath("pattern", condition.attribute, _text_needed(test.pattern))
+        return AccessPath("attribute", condition.attribute)
+
+    def _of_residual(self, residual: Residual) -> AccessPath:
+        member = membership_in(residual)
+        if member is not None:
+            return AccessPath("array elements", member[0])
+        if is_computable(residual):
+            return self._of_expression(residual)
+        if reads_whole_event(residual.expression):
+            return AccessPath("event search", "")
+        return self._residual()
+
+    def _of_expression(self, condition: Leaf | Residual) -> AccessPath:
+        for name in names_restricted(condition):
+            if name in self._indexed:
+                is_expression = is_computed(name)
+                return AccessPath("computed attribute" if is_expression else "attribute", expression_text(name))
+        return self._residual()
+
+    def _residual(self) -> AccessPath:
+        return AccessPath("every event" if self._is_always_candidate else "residual", "")
+
+
+def _text_needed(pattern: Like | Rlike) -> str:
+    """The longest text that a value needs to match a pattern."""
+    if isinstance(pattern, Rlike):
+        return pattern.regex.required
+    parsed: LikePattern = pattern.pattern
+    return max(parsed.literals, key=len, default="")
+
+
+def _holds_without_value(leaf: Leaf) -> bool:
+    return not leaf.values.parts[Kind.MISSING].is_empty and not any(test.wanted for test in leaf.values.tests)
+
+
+def is_always_candidate(node: Node) -> bool:
+    """Whether no condition is one that every match satisfies, so that every event is a candidate."""
+    return _is_always_candidate(lift_tree(node))
+
+
+def _is_always_candidate(node: Node) -> bool:
+    match node:
+        case Leaf():
+            return _holds_without_value(node)
+        case And(children):
+            return all(_is_always_candidate(child) for child in children)
+        case Or(children):
+            return any(_is_always_candidate(child) for child in children)
+        case Residual():
+            return membership_in(node) is None

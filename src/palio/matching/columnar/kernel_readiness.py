@@ -1,0 +1,167 @@
+"""Readiness of the kernels: whether calling one loads it from disk, or would have to wait for a compiler.
+
+Kernels that were compiled on this machine are on disk, and a file beside them says that all are. Where it is missing, a
+process of its own compiles them, at low priority, and goes on when this one ends: so the next process finds them, and a
+command of half a second need not wait. Until then kernels are interpreted (`kernel_interpreter`). Of the processes that
+start together, one compiles, and the others wait for it (`kernel_cache`).
+
+Rejected: compiling in a thread. It holds the GIL for 25 seconds, and a command that ends before loses its work; it is
+left for machines where nothing can be kept on disk.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from functools import cache
+from hashlib import sha256
+from importlib import import_module
+from pathlib import Path
+from typing import Any, Final
+
+import llvmlite  # type: ignore[import-untyped]
+import llvmlite.binding as llvm  # type: ignore[import-untyped]
+import numba
+from numba.core import codegen
+
+from palio.matching.columnar.kernel_cache import folders, sources
+
+_COMPILER: Final = "palio.matching.precompilation"  # run as a program, it compiles all kernels
+_CACHE_SUFFIXES: Final = (".nbi", ".nbc")  # of Numba's index of a kernel, and of its code
+_codegen: Any = codegen  # without types
+_llvm: Any = llvm
+
+
+class KernelReadiness:
+    """Whether the kernels of this process may be called compiled; starts a compiler when first asked, if need be."""
+
+    def __init__(self) -> None:
+        self._ready = threading.Event()
+        self._is_started = False
+        self._lock = threading.Lock()
+        self._here = threading.local()  # whether this thread compiles what it calls
+        os.register_at_fork(after_in_child=self._forget_compiler)
+
+    def are_ready(self) -> bool:
+        """Whether kernels are compiled, or this thread is the one that compiles them."""
+        if self._ready.is_set() or getattr(self._here, "compiles", False):
+            return True
+        with self._lock:
+            if not self._is_started:
+                self._start()
+        return self._ready.is_set()
+
+    def wait_until_ready(self) -> None:
+        """Wait until kernels are compiled, for work that would take longer without them."""
+        if not self.are_ready():
+            self._ready.wait()
+
+    @contextmanager
+    def compiling_here(self) -> Iterator[None]:
+        """Have the kernels that this thread calls compiled, whatever others do."""
+        before = getattr(self._here, "compiles", False)
+        self._here.compiles = True
+        try:
+            yield
+        finally:
+            self._here.compiles = before
+
+    def record_all_compiled(self) -> None:
+        """Record for this process and for those to come that all kernels are on disk."""
+        for folder in folders()[:1]:
+            with suppress(OSError):  # a full disk: the next process looks at every kernel
+                (folder / _record_name()).touch()
+        self._ready.set()
+
+    def write_archive(self, folder: Path) -> Path | None:
+        """Write all compiled kernels into a file, for machines of this kind; None where they are not compiled."""
+        if not self.are_ready() or not folders():
+            return None
+        path = folder / archive_name()
+        with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+            for file in sorted(folders()[0].iterdir()):
+                if file.suffix in _CACHE_SUFFIXES:
+                    archive.write(file, file.name)
+        return path
+
+    def install_archive(self, path: Path) -> None:
+        """Take over the kernels of an archive of this name's kind, unless they are here already.
+
+        Whoever wrote it can run code here: it must come from the program that this process belongs to.
+        """
+        if _are_recorded() or not folders():
+            return
+        with zipfile.ZipFile(path) as archive:
+            for name in archive.namelist():
+                # Written beside and renamed: another process may be loading or installing the same.
+                beside = folders()[0] / f".{os.getpid()}-{Path(name).name}"
+                beside.write_bytes(archive.read(name))
+                beside.replace(folders()[0] / Path(name).name)
+        self.record_all_compiled()
+
+    def _start(self) -> None:
+        self._is_started = True
+        if _are_recorded():
+            self._ready.set()
+        else:
+            threading.Thread(target=self._compile, name="palio-kernels", daemon=True).start()
+
+    def _compile(self) -> None:
+        """Compile in another process, or here where that fails or its work cannot be kept."""
+        if folders() and "python" in Path(sys.executable or "").name:
+            path = os.pathsep.join(path for path in sys.path if path)
+            # Output goes nowhere: a compiler that fails is noticed by what it did not leave.
+            subprocess.run(
+                [sys.executable, "-m", _COMPILER],
+                env={**os.environ, "PYTHONPATH": path},
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                start_new_session=True,  # Ctrl-C is for the user's process
+                check=False,
+            )
+            if _are_recorded():
+                self._ready.set()
+                return
+        import_module(_COMPILER).compile_kernels()
+
+    def _forget_compiler(self) -> None:
+        """In a forked process no thread waits for the compiler: it starts one of its own, which waits for the other."""
+        self._lock = threading.Lock()
+        self._is_started = self._ready.is_set()
+
+
+def _are_recorded() -> bool:
+    return any((folder / _record_name()).exists() for folder in folders())
+
+
+def archive_name() -> str:
+    """The name of an archive that serves this machine."""
+    return f"{_kind_of_machine()}.zip"
+
+
+def _record_name() -> str:
+    return f"{_kind_of_machine()}.ready"
+
+
+@cache
+def _kind_of_machine() -> str:
+    """A name made of all that compiled code depends on: another version or processor has another."""
+    config: Any = numba.config
+    parts = (
+        sources(),
+        sys.version,
+        numba.__version__,
+        llvmlite.__version__,
+        config.CPU_NAME or _llvm.get_host_cpu_name(),
+        config.CPU_FEATURES or _codegen.get_host_cpu_features(),
+    )
+    return f"palio-kernels-{sha256(repr(parts).encode()).hexdigest()[:16]}"
+
+
+kernel_readiness = KernelReadiness()

@@ -1,0 +1,86 @@
+"""Tests of functions with formats, notations and paths on what Spark is not asked: refusals and bounds."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from palio import Filter
+from palio.errors import ParseError
+from palio.filters.expressions.special_forms import compile_expression
+from palio.filters.expressions.text_functions import TEXT_LIMIT
+from palio.languages.sql.parser import parse_condition
+
+
+def value(sql: str, **event: Any) -> Any:
+    return compile_expression(parse_condition(sql))(event, {})
+
+
+@pytest.mark.parametrize(
+    ("condition", "said"),
+    [
+        ("to_char(x, '999.99') = 'a'", "to_char.. writes times and bytes"),
+        ("to_binary(x, 'base32') = y", "is no format of bytes"),
+        ("encode(x, 'latin1') = y", "is no character set"),
+        ("mask(x, 'ab') = y", "one character in place of each"),
+        ("parse_url(x, 'FOO') = y", "a URL has no part 'FOO'"),
+        ("parse_url(x, 'HOST', 'k') = y", "only the part QUERY has keys"),
+        ("get_json_object(x, '$[*]') = y", "wildcards in a path are not supported"),
+        ("get_json_object(x, 'a') = y", r"a path begins with \$"),
+        ("get_json_object(x, '$.') = y", "is no step of a path"),
+        ("get_json_object(x, z) = y", "must be given as literals"),
+        ("format_string(x) = y", "the format of format_string.. must be given as a literal"),
+        ("format_string('%s %s', x) = y", "needs 2 values, not 1"),
+        ("format_string('%q', x) = y", "the conversion of '%q' is none of"),
+        ("format_string('%-05d', x) = y", "do not go together"),
+        ("format_string('%', x) = y", "is no format specifier"),
+        ("format_string('%.401f', x) = y", "more than 400 digits"),
+        ("regexp_replace(x, 'a', 'b', 0) = y", "begins at a position from 1 on"),
+        ("floor(x, y) = 1", "must be a constant"),
+        ("x = 1 || y = 2", "'or' is written OR"),
+    ],
+)
+def test_what_cannot_be_computed_is_refused(condition: str, said: str) -> None:
+    with pytest.raises(ParseError, match=said):
+        Filter.parse(condition)
+
+
+def test_no_text_grows_beyond_its_limit() -> None:
+    assert value("format_string('%1000000d', x)", x=1) is not None
+    assert value(f"format_string('%{TEXT_LIMIT + 1}d', x)", x=1) is None
+    assert value("length(format_string('%.400f', x))", x=1e300) == 702
+
+
+def test_a_part_that_occurs_everywhere_is_not_searched_for_without_end() -> None:
+    event = {"x": "a" * 1_000_000, "y": "a" * 500_000}
+    assert value("instr(x, y, 1, 1000000)", **event) is None
+    assert value("instr(x, y, 1, 2)", **event) == 2
+    assert value("instr(x, 'a', 1, 1000000)", **event) == 1_000_000
+
+
+def test_json_that_nests_deeply_or_is_long_is_read_in_bounded_time() -> None:
+    assert value("get_json_object(x, '$')", x="[" * 100_000) is None
+    assert value("get_json_object(x, '$[0]')", x="[" * 150 + "]" * 150) == "[" * 149 + "]" * 149
+    assert value("get_json_object(x, '$.a')", x='{"b": "' + "[" * 100_000 + '", "a": 1}') is None
+    assert value("get_json_object(x, '$.a')", x='{"b": "[[[", "a": 1}') == "1"
+
+
+def test_a_filter_with_such_functions_reads_back() -> None:
+    for condition in (
+        "get_json_object(x, '$.a[0]') = '1'",
+        "decode(x, 'utf-16') LIKE 'a%'",
+        "mask(x, NULL, '*') = 'a'",
+        "instr(x, 'a', -1, 2) > 3",
+        "ceil(x, 2) = 1.25",
+        "format_string('%05d', x) = '00012'",
+        "make_timestamp(2024, x, 1, 0, 0, 0, 'Europe/Oslo') > TIMESTAMP'2024-01-01'",
+    ):
+        wanted = Filter.parse(condition)
+        assert Filter.parse(str(wanted)) == wanted
+
+
+def test_a_check_of_digits_is_a_condition() -> None:
+    wanted = Filter.parse("luhn_check(card) AND amount > 5")
+    assert wanted.matches({"card": "4532015112830366", "amount": 6})
+    assert not wanted.matches({"card": "4532015112830367", "amount": 6})
