@@ -108,7 +108,7 @@ class Bench:
         checked: dict[str, tuple[int, Callable[[int], Any]]] = {}
         found: list[Line] = []
         for name in engines:
-            events = min(self._events, EVENTS[name].get(size, self._events))
+            events = min(self._events, EVENTS[name].get(_listed(count), self._events))
             if not events:
                 continue
             job = self._job(name, wants, table, count)
@@ -203,6 +203,11 @@ def size_of(text: str) -> int:
     """A number of subscriptions: 100, 2.5k, 1M."""
     factor = {"k": 1_000, "M": 1_000_000}.get(text[-1:], 1)
     return round(float(text.rstrip("kM")) * factor)
+
+
+def _listed(count: int) -> str:
+    """The size of the list that a number of subscriptions is limited like."""
+    return next((size for size in SIZES if size_of(size) >= count), SIZES[-1])
 
 
 def with_payload(events: pa.Table, columns: int) -> pa.Table:
