@@ -105,28 +105,27 @@ class Bench:
         table = None
         if any(name in ("hash joins", "nested loop", "explode and group") for name in engines):
             table = spark_sql.subscription_table(self.spark, WORKLOAD, count, self._folder)
-        checked: dict[str, tuple[int, Callable[[int], Any]]] = {}
-        found: list[Line] = []
+        jobs: dict[str, tuple[int, Callable[[Any], Any]]] = {}
         for name in engines:
-            events = min(self._events, EVENTS[name].get(_listed(count), self._events))
-            if not events:
-                continue
-            job = self._job(name, wants, table, count)
-            _say(f"{size} subscriptions: {name}, {events:,} events …")
-            line = Line(name, size, events, self._best(lambda job=job, events=events: job(self._frame(events))))
-            found.append(line)
-            if name != "pass-through":
-                checked[name] = (events, job)
-        self._compare(found, checked)
+            if events := min(self._events, EVENTS[name].get(_listed(count), self._events)):
+                jobs[name] = (events, self._job(name, wants, table, count))
+        seconds = self._seconds(size, jobs)
+        found = [Line(name, size, events, min(seconds[name])) for name, (events, _) in jobs.items()]
+        self._compare(found, {name: job for name, job in jobs.items() if name != "pass-through"})
         yield from found
 
-    def _best(self, run: Callable[[], Any]) -> float:
-        seconds = []
-        for _ in range(self._rounds + 1):  # the first is to warm up
-            started = time.perf_counter()
-            run().write.format("noop").mode("overwrite").save()
-            seconds.append(time.perf_counter() - started)
-        return min(seconds[1:])
+    def _seconds(self, size: str, jobs: dict[str, tuple[int, Callable[[Any], Any]]]) -> dict[str, list[float]]:
+        """Seconds of each job in each round; they take turns, so that what slows the machine down slows them all."""
+        seconds: dict[str, list[float]] = {name: [] for name in jobs}
+        for number in range(self._rounds + 1):  # the first is to warm up
+            for name, (events, job) in jobs.items():
+                if not number:
+                    _say(f"{size} subscriptions: {name}, {events:,} events …")
+                started = time.perf_counter()
+                job(self._frame(events)).write.format("noop").mode("overwrite").save()
+                if number:
+                    seconds[name].append(time.perf_counter() - started)
+        return seconds
 
     def _frame(self, events: int) -> Any:
         """So many events, from Parquet."""
@@ -174,7 +173,7 @@ class Bench:
             return lambda events: spark_sql.case_expressions(events, wheres)
         return lambda events: spark_sql.pandas_loop(events, wheres, WORKLOAD)
 
-    def _compare(self, lines: list[Line], jobs: dict[str, tuple[int, Callable[[int], Any]]]) -> None:
+    def _compare(self, lines: list[Line], jobs: dict[str, tuple[int, Callable[[Any], Any]]]) -> None:
         if not jobs:
             return
         least = min(events for events, _ in jobs.values())
