@@ -11,7 +11,7 @@ ARGS    ?=
 PYTEST := $(BIN)/python -m pytest -n $(WORKERS) --maxprocesses=4 --dist=loadgroup
 
 .DEFAULT_GOAL := help
-.PHONY: help install run test test-deep test-oldest-spark bench lint format clean
+.PHONY: help install run test coverage test-deep test-oldest-spark bench lint format clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1	\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -21,7 +21,10 @@ install: $(VENV)/installed-test ## make .venv with all that developing and testi
 run: $(VENV)/installed ## run the demonstration: real flights against thousands of subscriptions
 	@$(BIN)/palio demo $(if $(ARGS),$(ARGS),--spark)
 
-test: $(VENV)/installed-test lint ## lint, then the tests with coverage: what CI runs
+test: $(VENV)/installed-test lint ## lint, then the tests: what CI runs
+	$(PYTEST) --hypothesis-profile=ci $(ARGS)
+
+coverage: $(VENV)/installed-test ## the tests with coverage of lines and branches; slower
 	$(PYTEST) --hypothesis-profile=ci --cov --cov-report=term $(ARGS)
 
 test-deep: $(VENV)/installed-test ## all tests, the long ones too, with thousands of examples each; then the oldest Spark
