@@ -72,6 +72,13 @@ class Address:
         return f"{self.scheme}://{app}{host}:{self.port}"
 
 
+def parse_addresses(text: str) -> tuple[Address, ...]:
+    """Parse addresses that are separated by commas; the first is preferred."""
+    if not isinstance(text, str):
+        return (Address.parse(text),)
+    return tuple(dict.fromkeys(Address.parse(each) for each in text.split(",")))
+
+
 def _check_host(text: str, host: str) -> str:
     if not host.startswith("["):
         if not host:
