@@ -74,9 +74,8 @@ class Address:
 
 def parse_addresses(text: str) -> tuple[Address, ...]:
     """Parse addresses that are separated by commas; the first is preferred."""
-    if not isinstance(text, str):
-        return (Address.parse(text),)
-    return tuple(dict.fromkeys(Address.parse(each) for each in text.split(",")))
+    parts = text.split(",") if isinstance(text, str) else [text]  # `parse` says what is wrong with something else
+    return tuple(dict.fromkeys(map(Address.parse, parts)))
 
 
 def _check_host(text: str, host: str) -> str:

@@ -200,17 +200,22 @@ def _decode_unique(data: bytes) -> tuple[str, str | None, datetime | None, dict[
 _decode_body: Final = _checked(_decode_unique)
 
 
-def _check_unique(raw: bytes, value: dict[str, Any] | list[Any]) -> None:
-    if type(value) is list:
-        nested = [(each, one) for each, one in enumerate(value) if type(one) in (dict, list)]
-        parts: Any = _elements.decode(raw) if nested else ()
-    else:
-        if _map_size(raw) != len(value):
-            raise WireError("a name occurs twice in an object of an event")
-        nested = [(name, one) for name, one in value.items() if type(one) in (dict, list)]
-        parts = _members.decode(raw) if nested else ()
-    for place, one in nested:
-        _check_unique(bytes(parts[place]), one)
+def _check_unique(raw: bytes, content: dict[str, Any]) -> None:
+    if _map_size(raw) != len(content):
+        raise WireError("a name occurs twice in an object of an event")
+    nested = [name for name, value in content.items() if type(value) in (dict, list)]
+    if nested:  # rare: only then are the bytes of each member looked for
+        parts = _members.decode(raw)
+        for name in nested:
+            _check_nested(bytes(parts[name]), content[name])
+
+
+def _check_nested(raw: bytes, value: Any) -> None:
+    if type(value) is dict:
+        _check_unique(raw, value)
+    elif type(value) is list and any(type(each) in (dict, list) for each in value):
+        for part, each in zip(_elements.decode(raw), value, strict=True):
+            _check_nested(bytes(part), each)
 
 
 def _map_size(raw: bytes) -> int:

@@ -37,10 +37,9 @@ def test_a_header_of_a_client_that_may_not_annotate_is_refused(tmp_path: Path, f
         ):
             body = codec.encode_event(Event.from_dict({"n": 0}))
             for header in FORGED:
+                publish = partial(protocol.Publish, body=body, header=header)
                 with pytest.raises(NotPermitted, match="send events with a header"):
-                    await client.connection.request(
-                        lambda number, header=header: protocol.Publish(number, body, header)
-                    )
+                    await client.connection.request(publish)
             await client.publish({"n": 1}, confirm=True)
             assert (await anext(events)).get("n") == 1
 
