@@ -99,6 +99,7 @@ def test_the_log_is_exported_to_a_file() -> None:
     assert "20 events written to events.parquet" in answer.output
     assert pq.read_table("events.parquet")["price"].to_pylist() == list(range(10, 30))
     assert [each.name for each in Path().iterdir() if "parquet" in each.name] == ["events.parquet"]
+    assert Path("events.parquet").stat().st_mode & 0o777 == 0o600  # as private as the log
 
 
 def test_zero_is_the_oldest_that_is_kept(oldest: int) -> None:

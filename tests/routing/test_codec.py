@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import struct
+from math import nan
 from typing import Any
 
 import msgspec
@@ -134,3 +136,26 @@ def test_an_unreadable_filter_is_an_error_of_the_filter() -> None:
     for text in ("x >", f"{'x' * 3_000} >"):
         with pytest.raises(ParseError):
             read(msgspec.msgpack.encode([text]))
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"\x82" + b"\xa1a\x01" * 2,
+        b"\x82\xa1a\x01\xa1b\x82" + b"\xa1c\x01" * 2,
+        b"\x81\xa1a\x92\x01\x82" + b"\xa1c\x01" * 2,
+        b"\xde\x00\x02" + b"\xa1a\x01" * 2,
+        b"\xdf\x00\x00\x00\x02" + b"\xa1a\x01" * 2,
+    ],
+)
+def test_a_name_that_occurs_twice_is_refused(content: bytes) -> None:
+    with pytest.raises(WireError, match="twice"):
+        codec.decode_event(b"\x94\xa11\xc0\xc0" + content)
+
+
+def test_a_time_that_is_no_number_is_refused() -> None:
+    query = codec.encode(messages.ReplayClient(1, Filter.everything, since=0.5))
+    assert codec.decode_request(query).since == 0.5
+    for wrong in (nan, -nan):
+        with pytest.raises(WireError):
+            codec.decode_request(query.replace(struct.pack(">d", 0.5), struct.pack(">d", wrong)))

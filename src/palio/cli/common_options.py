@@ -77,14 +77,14 @@ class BrokerLocation:
 
     def connect(self, *, patience: float = 30.0) -> ConnectionContext:
         """A connection; the URL may name the application."""
-        from palio.network.addresses import Address
+        from palio.network.addresses import parse_addresses
         from palio.network.client.broker import connect
         from palio.network.security.tls import ClientTls
 
         certificate, key = self.tls or (None, None)
         tls = ClientTls(self.authority, certificate, key).context() if self.authority or self.tls else None
-        app = Address.parse(self.url).app or "palio"
-        return connect(self.url, self.token, app=app, tls=tls, patience=patience)
+        app = parse_addresses(self.url)[0].app or "palio"
+        return connect(self.url, self.token, app=app, tls=tls, patience=patience).without_waiting()
 
 
 def broker_options(command: Callable[..., None]) -> Callable[..., None]:

@@ -96,7 +96,8 @@ def export(file: Path, directory: Path, start: str | None, stop: str | None, ide
 
     with _open(directory) as log:
         first, last = _range(log, start, stop)
-        output = OutputFile(file, None)
+        # As private as the log itself: events may be what only the owner of the broker may read.
+        output = OutputFile(file, None, mode=0o600)
         try:
             with terminal.status("Exporting"), output.failures():
                 written = write(log, output.stream, first, last, identity)

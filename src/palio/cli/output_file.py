@@ -41,7 +41,8 @@ class OutputError(PalioError):
 class OutputFile:
     """A file to be written, or standard output; write bytes to `stream`."""
 
-    def __init__(self, path: str | Path | None, compression: str | None) -> None:
+    def __init__(self, path: str | Path | None, compression: str | None, *, mode: int = 0o666) -> None:
+        """`mode` are the permissions of a new file, less those that the process's mask takes away."""
         self._compression = compression
         if path is None or str(path) == STANDARD_OUTPUT:
             self.name = "standard output"
@@ -50,7 +51,7 @@ class OutputFile:
         else:
             self.name = str(path)
             with self.failures():
-                self._path, self._draft, self._file = _open_draft(Path(path))
+                self._path, self._draft, self._file = _open_draft(Path(path), mode)
         self.stream: Any = self._file if compression is None else _COMPRESS[compression](self._file)
 
     def flush(self) -> None:
@@ -97,7 +98,7 @@ class OutputFile:
             raise OutputError(self.name, _reason_of(error)) from None
 
 
-def _open_draft(path: Path) -> tuple[Path | None, Path | None, io.BufferedWriter]:
+def _open_draft(path: Path, mode: int) -> tuple[Path | None, Path | None, io.BufferedWriter]:
     """The final path, the path of the draft, and the draft; None twice for a device, which is written directly."""
     with suppress(FileNotFoundError):
         if not stat.S_ISREG(path.stat().st_mode):
@@ -107,7 +108,8 @@ def _open_draft(path: Path) -> tuple[Path | None, Path | None, io.BufferedWriter
     # In the same folder, because a rename is atomic only within a file system; hidden, and with a random part, so
     # that two runs with one output do not write into each other's draft.
     draft = place.with_name(f".{place.name}.{secrets.token_hex(4)}.part")
-    file = open(draft, "xb")  # noqa: SIM115 - closed by finish or discard
+    # With its mode from the start; closed by finish or discard.
+    file = os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode), "wb")
     with suppress(OSError):
         # The new file keeps the permissions of the one that it replaces.
         os.chmod(draft, stat.S_IMODE(place.stat().st_mode))

@@ -140,6 +140,20 @@ class Filter:
                 pass
         return tree.holds(self._holds, attributes)
 
+    def matches_every_element(self, attributes: Attributes) -> bool:
+        """Whether every choice of one element per attribute matches, where `matches_attributes` asks for some choice.
+
+        This is what a permission means: `account = 'eve'` must not admit an event with the accounts `eve` and `bob`.
+        """
+        if not self.matches_attributes(attributes):
+            return False
+        return tuple not in map(type, attributes.values()) or not self._exceptions.matches_attributes(attributes)
+
+    @cached_property
+    def _exceptions(self) -> Filter:
+        """The filter that matches where some choice of elements does not match this one."""
+        return Filter.parse(f"({self}) IS NOT TRUE", timezone=self.timezone)
+
     _test: Test | None = None
     _was_evaluated = False
 

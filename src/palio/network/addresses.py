@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from ipaddress import ip_address
-from typing import Final
+from typing import Any, Final
 
 from palio.errors import InvalidArgument
 
@@ -70,6 +70,12 @@ class Address:
         app = f"{self.app}@" if self.app else ""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"{self.scheme}://{app}{host}:{self.port}"
+
+
+def parse_addresses(text: Any) -> tuple[Address, ...]:
+    """Parse addresses that are separated by commas; the first is preferred."""
+    parts = text.split(",") if isinstance(text, str) else [text]  # `parse` says what is wrong with something else
+    return tuple(dict.fromkeys(map(Address.parse, parts)))
 
 
 def _check_host(text: str, host: str) -> str:

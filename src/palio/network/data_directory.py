@@ -14,9 +14,17 @@ DEFAULT_PATH: Final = Path("palio-data")
 
 
 def make_private(directory: Path) -> Path:
-    """Create a directory where it is missing, and remove the access of others."""
+    """Create a directory where it is missing, and remove the access of others; `StoreError` for one of another user."""
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-    if directory.stat().st_mode & 0o077:
+    found = directory.stat()
+    # Its owner could read and replace tokens and events at any time, also where a superuser runs the broker.
+    if found.st_uid != os.geteuid():
+        raise StoreError(
+            str(directory),
+            f"belongs to another user (uid {found.st_uid}), who could read and change everything in it; "
+            "run the broker as its owner, or change the owner",
+        )
+    if found.st_mode & 0o077:
         directory.chmod(0o700)
     return directory
 

@@ -13,7 +13,7 @@ from msgspec import Meta, Raw, Struct
 
 from palio.filters.filter import Filter
 from palio.routing import codec
-from palio.routing.messages import Confirm, Past
+from palio.routing.messages import Confirm, Duration, Past, Time
 
 VERSION: Final = 1
 KEY_ID_BYTES: Final = 8  # of a key for sealed datagrams
@@ -86,10 +86,10 @@ class Welcome(Struct, frozen=True, array_like=True, tag=82):
     incarnation: int
     longest_frame: int
     window: int
-    heartbeat: float
+    heartbeat: Duration
     longest_event: int
-    events_per_second: float = inf
-    events_left: float = inf
+    events_per_second: Duration = inf
+    events_left: Duration = inf
 
 
 class Subscribe(Struct, frozen=True, array_like=True, tag=83):
@@ -111,7 +111,7 @@ class Subscribe(Struct, frozen=True, array_like=True, tag=83):
     queue: int = 0
     overflow: Overflow | Literal[""] = ""
     group: Name = ""
-    validity: float = 0.0
+    validity: Duration = 0.0
 
 
 class Renew(Struct, frozen=True, array_like=True, tag=98):
@@ -141,7 +141,7 @@ class Advertise(Struct, frozen=True, array_like=True, tag=86):
     request: int
     name: Name
     offered: Filter
-    validity: float = 0.0
+    validity: Duration = 0.0
 
 
 class Unadvertise(Struct, frozen=True, array_like=True, tag=87):
@@ -184,7 +184,7 @@ class LogQuery(Struct, frozen=True, array_like=True, tag=94):
     request: int
     wanted: Filter
     start: int = 0
-    time: float | None = None
+    time: Time | None = None
     limit: int = 1_000
 
 
@@ -193,7 +193,7 @@ class ReplayQuery(Struct, frozen=True, array_like=True, tag=95):
 
     request: int
     wanted: Filter
-    since: float = 0.0
+    since: Time = 0.0
     places: tuple[tuple[int, int], ...] = ()
     limit: int = 500
 
@@ -291,7 +291,7 @@ class LogAnswerEvent(Struct, frozen=True, array_like=True):
     """An event of a log; the time is when it was logged, in seconds since 1970."""
 
     offset: int
-    time: float
+    time: Time
     body: bytes
 
 

@@ -66,12 +66,10 @@ def encode_any(message: Struct | tuple[int, ...]) -> bytes:
 
 def reader(kinds: Any) -> Callable[[bytes], Any]:
     """A function that decodes a message of one of some kinds, and raises `WireError` for anything else."""
-    return _checked(msgspec.msgpack.Decoder(kinds, dec_hook=_decode_filter))
+    return _checked(msgspec.msgpack.Decoder(kinds, dec_hook=_decode_filter).decode)
 
 
-def _checked(decoder: msgspec.msgpack.Decoder[Any]) -> Callable[[bytes], Any]:
-    decode = decoder.decode
-
+def _checked(decode: Callable[[bytes], Any]) -> Callable[[bytes], Any]:
     def read(data: bytes) -> Any:
         if len(data) > MAX_FRAME_BYTES:
             raise WireError(f"{len(data):,} bytes are more than one message may have")
@@ -176,15 +174,58 @@ def _parse_long(zone: str, text: str) -> Filter | PalioError:
 
 
 _encoder: Final = msgspec.msgpack.Encoder(enc_hook=_encode_filter)
-_BODY: Final = tuple[str, str | None, datetime | None, dict[str, Any]]
-_decode_body: Final = _checked(
-    msgspec.msgpack.Decoder(_BODY, ext_hook=_decode_extension)
-)  # only events have extensions
+_envelope: Final = msgspec.msgpack.Decoder(tuple[str, str | None, datetime | None, msgspec.Raw])
+_content_decoder: Final = msgspec.msgpack.Decoder(dict[str, Any], ext_hook=_decode_extension)  # only events have these
+_members: Final = msgspec.msgpack.Decoder(dict[str, msgspec.Raw])
+_elements: Final = msgspec.msgpack.Decoder(list[msgspec.Raw])
 # Frames of a link; messages between brokers; requests of clients; answers to them.
 decode: Final[Callable[[bytes], Message | Frame]] = reader(Message | Frame)
 decode_message: Final[Callable[[bytes], Message]] = reader(Message)
 decode_request: Final[Callable[[bytes], ClientRequest]] = reader(ClientRequest)
 decode_answer: Final[Callable[[bytes], Answer]] = reader(Answer)
+
+
+def _decode_unique(data: bytes) -> tuple[str, str | None, datetime | None, dict[str, Any]]:
+    """Identity and content of an event, in which no name occurs twice.
+
+    The decoder keeps the last of two equal names, and other readers of the same bytes the first: what was checked
+    against a grant would not be what others read.
+    """
+    id, source, time, raw = _envelope.decode(data)
+    content = _content_decoder.decode(raw)
+    _check_unique(bytes(raw), content)
+    return id, source, time, content
+
+
+_decode_body: Final = _checked(_decode_unique)
+
+
+def _check_unique(raw: bytes, content: dict[str, Any]) -> None:
+    if _map_size(raw) != len(content):
+        raise WireError("a name occurs twice in an object of an event")
+    nested = [name for name, value in content.items() if type(value) in (dict, list)]
+    if nested:  # rare: only then are the bytes of each member looked for
+        parts = _members.decode(raw)
+        for name in nested:
+            _check_nested(bytes(parts[name]), content[name])
+
+
+def _check_nested(raw: bytes, value: Any) -> None:
+    if type(value) is dict:
+        _check_unique(raw, value)
+    elif type(value) is list and any(type(each) in (dict, list) for each in value):
+        for part, each in zip(_elements.decode(raw), value, strict=True):
+            _check_nested(bytes(part), each)
+
+
+def _map_size(raw: bytes) -> int:
+    """The number of members that the first bytes of a MessagePack map announce."""
+    match raw[0]:
+        case 0xDE:
+            return int.from_bytes(raw[1:3], "big")
+        case 0xDF:
+            return int.from_bytes(raw[1:5], "big")
+    return raw[0] & 0x0F
 
 
 class Arrival(Struct, gc=False, eq=False):

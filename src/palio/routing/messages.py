@@ -14,6 +14,9 @@ from msgspec import Meta, Struct
 
 from palio.filters.filter import Filter
 
+# Times and durations in seconds. A bound, whichever, refuses NaN, which would pass every later comparison.
+Time: TypeAlias = Annotated[float, Meta(ge=-1e300)]
+Duration: TypeAlias = Annotated[float, Meta(ge=0)]
 Key: TypeAlias = Annotated[bytes, Meta(min_length=16, max_length=16)]
 LOCAL: Final = 0  # the interface of a broker's own clients; links to neighbours are numbered from 1
 
@@ -157,7 +160,7 @@ class PastEvent(Struct, frozen=True, array_like=True):
     """An event of a log: its offset there, when it was logged, its identity (`DeliveryTag`), and its body."""
 
     offset: int
-    time: float
+    time: Time
     identity: bytes
     body: bytes
 
@@ -171,7 +174,7 @@ class BrokerLogPage(Struct, frozen=True, array_like=True):
     start: int
     next: int
     end: int
-    until: float
+    until: Time
     events: tuple[PastEvent, ...] = ()
 
 
@@ -180,7 +183,7 @@ class Replay(Struct, frozen=True, array_like=True, tag=14):
 
     id: EventId
     wanted: Filter
-    since: float
+    since: Time
     places: tuple[tuple[int, int], ...]
     limit: int
 
@@ -353,7 +356,7 @@ class ReplayClient(Struct, frozen=True, array_like=True, tag=39):
 
     number: int
     wanted: Filter
-    since: float = 0.0
+    since: Time = 0.0
     places: tuple[tuple[int, int], ...] = ()
     limit: int = 500
 

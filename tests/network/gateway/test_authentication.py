@@ -180,6 +180,36 @@ def test_pages_of_other_origins_and_names_of_other_machines_are_turned_away() ->
     run(test)
 
 
+IMAGE = {"Sec-Fetch-Mode": "no-cors", "Sec-Fetch-Dest": "image"}
+LINK = {"Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "document"}
+
+
+@pytest.mark.parametrize("site", ["cross-site", "same-site", "something new"])
+def test_what_another_page_embeds_reaches_nothing(site: str) -> None:
+    """A picture of another page, also of another port of this machine, names no origin."""
+
+    async def test() -> None:
+        async with serving(HttpSettings(port=0, origins=("https://app.example",))) as (_, client):
+            await client.post("/durable/desk", json={"where": "n > 0"})
+            elsewhere = {"Sec-Fetch-Site": site}
+            for path in ("/events?durable=desk", "/events?where=true", "/status", "/metrics", "/subscriptions", "/"):
+                answer = await client.get(path, headers=elsewhere | IMAGE)
+                assert answer.status_code == 403, path
+            answer = await client.post(
+                "/events", content=b'{"n": 1}', headers=elsewhere | {"Content-Type": "text/plain"}
+            )
+            assert answer.status_code == 403
+            assert (await client.get("/status", headers=elsewhere | LINK)).status_code == 403
+            for page in ("/", "/docs"):
+                assert (await client.get(page, headers=elsewhere | LINK)).status_code == 200
+            allowed = elsewhere | {"Origin": "https://app.example", "Sec-Fetch-Mode": "cors"}
+            assert (await client.get("/status", headers=allowed)).status_code == 200
+            for near in ("none", "same-origin"):
+                assert (await client.get("/status", headers={"Sec-Fetch-Site": near})).status_code == 200
+
+    run(test)
+
+
 def test_over_tls_a_certificate_says_who_is_there(tmp_path: Path) -> None:
     authority = Authority(tmp_path)
     pair, own = authority.sign("broker", ("127.0.0.1",)), authority.sign("desk")

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import httpx
 
@@ -28,9 +29,14 @@ async def numbered(stream: Stream, count: int) -> list[tuple[int, int]]:
     return found
 
 
-def streamed(client: httpx.AsyncClient, last: int = 0) -> Any:
+@asynccontextmanager
+async def streamed(client: httpx.AsyncClient, last: int = 0) -> AsyncIterator[httpx.Response]:
+    """The stream of a durable subscription, which is made first."""
+    made = await client.post("/durable/desk", json={"where": "n > 0"})
+    assert made.status_code == 201, made.text
     headers = {"Last-Event-ID": str(last)} if last else {}
-    return client.stream("GET", "/events", params={"durable": "desk", "where": "n > 0"}, headers=headers)
+    async with client.stream("GET", "/events", params={"durable": "desk"}, headers=headers) as response:
+        yield response
 
 
 def waiting(server: Server) -> int:
@@ -62,6 +68,25 @@ def test_a_stream_goes_on_behind_the_last_event_that_was_seen(tmp_path: Path) ->
             assert (await client.get("/events", headers={"Last-Event-ID": "x"})).status_code == 400
             for name in ("x" * 201, ""):
                 assert (await client.get("/events", params={"durable": name})).status_code == 400
+
+    run(test)
+
+
+def test_a_get_neither_makes_a_durable_subscription_nor_changes_its_condition() -> None:
+    async def test() -> None:
+        async with serving() as (server, client):
+            assert (await client.get("/events", params={"durable": "desk"})).status_code == 404
+            made = await client.post("/durable/desk", json={"where": "n > 0 AND n > 1"})
+            assert made.json() == {"name": "desk", "where": "n > 1"}
+            asked = await client.get("/events", params={"durable": "desk", "where": "n > 7"})
+            assert asked.status_code == 400
+            assert "POST /durable/desk" in asked.json()["detail"]
+            wants = server.host.node.broker.tables.subscriptions
+            assert [str(each) for each in wants.filters("durable anyone/desk")] == ["n > 1"]
+            await client.post("/durable/desk", json={"where": '{"n": [3]}', "language": "eventbridge"})
+            assert [str(each) for each in wants.filters("durable anyone/desk")] == ["n = 3"]
+            for wrong in ({}, {"where": 3}, {"where": "n >"}, {"where": "TRUE", "name": "x"}, []):
+                assert (await client.post("/durable/desk", json=wrong)).status_code == 400
 
     run(test)
 
@@ -99,10 +124,13 @@ def test_whose_subscription_lives_elsewhere_is_told_where() -> None:
         async with serving() as (home, first), serving(connect=home.addresses) as (_, second):
             async with streamed(first) as response:
                 assert response.status_code == 200
-            answer = await second.get("/events", params={"durable": "desk", "where": "n > 0"})
-            assert answer.status_code == 421
             lives = [{"broker": home.node, "address": str(home.addresses[0])}]
-            assert (answer.json()["subscription"], answer.json()["homes"]) == ("desk", lives)
+            for answer in (
+                await second.get("/events", params={"durable": "desk"}),
+                await second.post("/durable/desk", json={"where": "n > 0"}),
+            ):
+                assert answer.status_code == 421
+                assert (answer.json()["subscription"], answer.json()["homes"]) == ("desk", lives)
             assert (await second.post("/durable/desk/acknowledge", params={"through": 1})).status_code == 421
             assert (await second.delete("/durable/desk")).status_code == 421
             assert (await first.delete("/durable/desk")).status_code == 204

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from palio import AuthenticationFailed, Filter, InputError, InvalidArgument
-from palio.network.security.authentication import PRINCIPALS_FILE, Tokens
+from palio.network.security.authentication import PRINCIPALS_FILE, Authenticator, Tokens
 from palio.network.security.authorization import Principal, unrestricted
 
 DESK = Principal("desk", may_subscribe=Filter.parse("symbol = 'ACME'"), may_publish=Filter.parse("price > 0"))
@@ -146,3 +146,14 @@ def test_a_file_that_is_none_is_an_error_and_never_lets_everyone_in(directory: P
         (directory / PRINCIPALS_FILE).write_text(content)
         with pytest.raises(InputError, match=PRINCIPALS_FILE):
             Tokens(directory)
+
+
+def test_a_broker_that_ever_had_a_token_never_opens_again(directory: Path) -> None:
+    assert Authenticator(directory).is_open
+    tokens = Tokens(directory)
+    tokens.add(DESK)
+    tokens.remove("desk")
+    assert not Authenticator(directory).is_open
+    (directory / PRINCIPALS_FILE).unlink()  # lost, or not restored
+    with pytest.raises(AuthenticationFailed):
+        Authenticator(directory).authenticate()

@@ -149,6 +149,38 @@ def test_a_home_that_nobody_can_reach_is_named() -> None:
     run(test)
 
 
+def test_a_broker_that_claims_to_be_the_home_is_not_sent_the_token(tmp_path: Path) -> None:
+    """A spoke that names an address of its own as the home of everything gets no connection there."""
+    hears = Filter.everything
+    tokens = Tokens(tmp_path / "hub")
+    desk = tokens.add(Principal("desk", may_subscribe=hears))
+    link = tokens.add(Principal("spoke", "broker", may_subscribe=hears, may_publish=hears))
+    received: list[bytes] = []
+
+    async def receive(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        received.append(await reader.read(4_096))
+        writer.close()
+
+    async def test() -> None:
+        thief = await asyncio.start_server(receive, "127.0.0.1", 0)
+        stolen_to = f"palio://127.0.0.1:{thief.sockets[0].getsockname()[1]}"
+        spokes = Tokens(tmp_path / "spoke")
+        own = spokes.add(Principal("desk", may_subscribe=hears))
+        async with (
+            broker(data=str(tmp_path / "hub")) as hub,
+            broker(data=str(tmp_path / "spoke"), connect=hub.addresses, token=link, public=stolen_to) as spoke,
+        ):
+            async with subscribed(spoke, own):
+                pass
+            async with palio.connect(url(hub), desk) as client:
+                with pytest.raises(palio.LivesElsewhere, match="sends no token unless"):
+                    await client.subscribe("x > 0", durable="desk").__aenter__()
+        thief.close()
+        assert received == []
+
+    run(test)
+
+
 def test_a_name_is_of_a_principal_and_says_nothing_to_others(tmp_path: Path) -> None:
     tokens = [Tokens(tmp_path / each) for each in ("first", "second")]
     hears = Filter.everything
@@ -165,9 +197,14 @@ def test_a_name_is_of_a_principal_and_says_nothing_to_others(tmp_path: Path) -> 
                 pass
             async with subscribed(second, other) as events:
                 assert events.address == url(second)
-            async with palio.connect(url(second), desk[1]) as client:
-                with pytest.raises(palio.AuthenticationFailed):  # the home itself looks at the token
-                    await client.subscribe("x > 0", durable="desk").__aenter__()
+            # The home itself looks at the token, which a client sends nowhere but where its user said.
+            for known, expected in [
+                (url(second), palio.LivesElsewhere),
+                (f"{url(second)},{url(first)}", palio.AuthenticationFailed),
+            ]:
+                async with palio.connect(known, desk[1]) as client:
+                    with pytest.raises(expected):
+                        await client.subscribe("x > 0", durable="desk").__aenter__()
             assert queues(second) == ["durable other/desk"]
 
     run(test)

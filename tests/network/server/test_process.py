@@ -189,8 +189,42 @@ def test_nothing_that_listens_is_said_with_what_would_help() -> None:
         async with broker() as server:
             address = url(server)
         with pytest.raises(palio.ConnectionFailed, match="nothing listens there; start a broker with `palio serve`"):
-            async with palio.connect(address):
+            async with palio.connect(address, patience=0):
                 pass
+
+    run(test)
+
+
+def test_the_first_connection_waits_for_a_broker_that_is_about_to_start() -> None:
+    async def test() -> None:
+        async with broker() as server:
+            listen = server.addresses
+        connecting = asyncio.ensure_future(palio.connect(str(listen[0])).__aenter__())
+        await asyncio.sleep(0)
+        async with broker(listen=listen):
+            client = await connecting
+            await client.publish({"x": 1}, confirm=True)
+            await client.close()
+
+    run(test)
+
+
+def test_a_client_goes_to_the_next_address_when_its_broker_stops() -> None:
+    async def test() -> None:
+        async with line(2) as (first, second):
+            both = f"{url(first)},{url(second)}"
+            async with palio.connect(both) as client, client.subscribe("x > 0", confirm="network") as events:
+                assert client.address == url(first)
+                await client.publish({"x": 1}, confirm=True)
+                assert (await anext(events)).get("x") == 1
+                await first.stop()
+                await client.publish({"x": 2}, confirm=True)
+                assert client.address == url(second)
+                assert (await anext(events)).get("x") == 2
+            async with palio.connect(both) as client:  # at first, too
+                assert client.address == url(second)
+        with pytest.raises(palio.InvalidArgument, match="is no address"):
+            palio.connect(f"{both},")
 
     run(test)
 

@@ -76,6 +76,12 @@ def test_a_durable_store_syncs_before_it_answers(tmp_path: Path, safety: Any, le
     store.close()
 
 
+def test_a_data_directory_of_another_user_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: tmp_path.stat().st_uid + 1)
+    with pytest.raises(StoreError, match="belongs to another user"):
+        opened(tmp_path)
+
+
 def test_a_relaxed_store_syncs_its_incarnation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Otherwise a loss of power could take the incarnation back, and the next start would repeat it."""
     statements: list[str] = []

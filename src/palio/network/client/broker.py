@@ -23,7 +23,7 @@ from palio.errors import ConnectionFailed, ExpiredOffset, InvalidArgument, Lives
 from palio.events import Event
 from palio.filters.filter import Filter
 from palio.network import protocol
-from palio.network.addresses import Address
+from palio.network.addresses import Address, parse_addresses
 from palio.network.client.connection import Connection
 from palio.network.client.event_stream import StreamTable, check_number, check_text
 from palio.network.client.rate_pacing import RatePacer, publish_paced
@@ -70,15 +70,20 @@ def connect(
 ) -> ConnectionContext:
     """Connect to a broker; `async with` it.
 
-    The first connection may take `timeout` seconds. A connection that breaks later is made again for up to `patience`
-    seconds (0: never), with all subscriptions and advertisements; unconfirmed publications that asked for a
-    confirmation are retransmitted. `app` names this program in the broker's status.
+    `url` may be several addresses, separated by commas: the first that answers is connected, and the next one when it
+    fails. Every attempt may take `timeout` seconds, and attempts are repeated for up to `patience` seconds (0: one
+    attempt at each address), at first as well as after a connection broke. A connection that is made again has all
+    subscriptions and advertisements; unconfirmed publications that asked for a confirmation are retransmitted. `app`
+    names this program in the broker's status.
+
+    The token is sent to these addresses alone. A durable subscription whose home is another broker is followed there
+    only if it is one of them.
 
     `publisher` is the key of deduplication: the broker accepts a confirmed event with the same publisher, source and
     id once. Without it, that holds for this connection only, however often it breaks.
     """
-    address = Address.parse(url)
-    name = app if app is not None else address.app
+    addresses = parse_addresses(url)
+    name = app if app is not None else addresses[0].app
     publisher = publisher or token_hex(8)
     for what, text, longest in (
         ("the name of an application", name, MAX_NAME_LENGTH),
@@ -86,19 +91,25 @@ def connect(
         ("a token", token or "", MAX_TOKEN_LENGTH),
     ):
         check_text(what, text, longest)
-    return ConnectionContext(Broker(Connection(address, token or "", name, tls, patience, timeout, publisher)))
+    return ConnectionContext(Broker(Connection(addresses, token or "", name, tls, patience, timeout, publisher)))
 
 
 class ConnectionContext:
     """The connection as a context manager: opened at its begin, closed at its end."""
 
-    __slots__ = ("_broker",)
+    __slots__ = ("_broker", "_first_patience")
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
+        self._first_patience: float | None = None
+
+    def without_waiting(self) -> ConnectionContext:
+        """This context, which fails at once where no broker answers: for commands, whose users see it and try again."""
+        self._first_patience = 0.0
+        return self
 
     async def __aenter__(self) -> Broker:
-        await self._broker.open()
+        await self._broker.open(self._first_patience)
         return self._broker
 
     async def __aexit__(
@@ -130,8 +141,8 @@ class Broker:
         connection.on_reconnect = self._on_reconnect
         connection.on_failure = self._on_failure
 
-    async def open(self) -> None:
-        await self.connection.open()
+    async def open(self, patience: float | None = None) -> None:
+        await self.connection.open(patience)
         self._window = asyncio.Semaphore(self.connection.window)
         assert self.connection.welcome is not None
         self._pacer = RatePacer(self.connection.welcome)
@@ -158,12 +169,14 @@ class Broker:
         # The token must not leave an encrypted connection for a plain one.
         if self.connection.address.is_secure and not address.is_secure:
             raise LivesElsewhere(name, homes, "to which this client does not go without TLS")
+        if not self.connection.trusts(address):
+            raise LivesElsewhere(name, homes, "to which this client sends no token unless `connect` names it")
         known = self._homes.get(str(address))
         if known is not None and known.connection.failure is None:
             return known
         home = Broker(self.connection.to_address(address))
         try:
-            await home.open()
+            await home.open(patience=0)
         except ConnectionFailed as error:
             raise LivesElsewhere(name, homes, f"no connection: {error.reason}") from error
         self._homes[str(address)] = home

@@ -1,7 +1,11 @@
 """A client's connection to its broker, re-established when it breaks.
 
 A request has a number; requests without an answer are sent again over the next connection. The broker carries out
-each request of a session once, and one connection is one session. Reconnection uses exponential backoff with jitter.
+each request of a session once, and one connection is one session. Attempts go through the given addresses in turn, with
+exponential backoff and jitter.
+
+A token goes to the given addresses alone. Where a durable subscription lives is said by brokers, of which one that
+lies would otherwise be sent the token.
 """
 
 from __future__ import annotations
@@ -9,6 +13,7 @@ from __future__ import annotations
 import asyncio
 import ssl
 from collections.abc import Callable
+from itertools import count
 from typing import Any, Final
 
 from palio.errors import (
@@ -42,7 +47,7 @@ class Connection:
 
     def __init__(
         self,
-        address: Address,
+        addresses: tuple[Address, ...],
         token: str,
         app: str,
         tls: ssl.SSLContext | None,
@@ -50,7 +55,8 @@ class Connection:
         timeout: float,
         publisher: str,
     ) -> None:
-        self.address = address
+        self.addresses = addresses
+        self.address = addresses[0]  # the broker that is, or was last, connected
         self.welcome: Welcome | None = None
         self.on_message: Callable[[Any], None] = lambda message: None
         self.on_event: Callable[[Matched], None] = lambda message: None
@@ -75,8 +81,9 @@ class Connection:
 
     # Called by its users
 
-    async def open(self) -> None:
-        await self._dial(self._timeout)
+    async def open(self, patience: float | None = None) -> None:
+        """Connect for the first time; `patience` is how long attempts are repeated, if not as long as later on."""
+        await self._dial_any(self._patience if patience is None else patience)
 
     async def close(self) -> None:
         """Close the connection; frames that were sent before still go out."""
@@ -130,7 +137,12 @@ class Connection:
 
     def to_address(self, address: Address) -> Connection:
         """A connection to another broker with the options of this one."""
-        return Connection(address, self._token, self._app, self._tls, self._patience, self._timeout, self._publisher)
+        return Connection((address,), self._token, self._app, self._tls, self._patience, self._timeout, self._publisher)
+
+    def trusts(self, address: Address) -> bool:
+        """Whether the user of this client named a broker, so that it may be sent the token, if there is one."""
+        named = {(each.scheme, each.host, each.port) for each in self.addresses}
+        return not self._token or (address.scheme, address.host, address.port) in named
 
     def request_nowait(
         self,
@@ -247,31 +259,39 @@ class Connection:
             ) from None
         except ConnectionFailed:
             raise  # it is an OSError too, as a ConnectionError
-        except (OSError, ssl.SSLError) as error:
-            raise ConnectionFailed(str(self.address), str(error) or type(error).__name__) from None
+        except OSError as error:  # with the errors of TLS
+            raise ConnectionFailed(str(self.address), str(error) or type(error).__name__) from error
 
     def _abandon(self) -> None:
         channel, self._channel = self._channel, None
         if channel is not None:
             channel.abort("given up")
 
-    async def _reconnect(self) -> None:
-        """Dial again, with exponential backoff and jitter, until connected or patience ends."""
-        loop = asyncio.get_running_loop()
-        deadline = loop.time() + self._patience
+    async def _dial_any(self, patience: float) -> None:
+        """Dial the addresses in turn, with exponential backoff and jitter, until connected or patience ends."""
+        deadline = asyncio.get_running_loop().time() + patience
         backoff = Backoff(_FIRST_BACKOFF_SECONDS, _MAX_BACKOFF_SECONDS)
-        while True:
-            await asyncio.sleep(backoff.next())
+        first = self.addresses.index(self.address)
+        for number in count():
+            self.address = self.addresses[(first + number) % len(self.addresses)]
             try:
                 await self._dial(self._timeout)
                 return
-            except (AuthenticationFailed, NotPermitted, WireError) as error:  # another attempt would fail likewise
-                self._give_up(error)
-                return
+            except (AuthenticationFailed, NotPermitted, WireError):
+                raise  # another attempt would fail likewise
             except PalioError as error:
-                if loop.time() >= deadline:
-                    self._give_up(error)
-                    return
+                is_round_over = (number + 1) % len(self.addresses) == 0
+                is_lasting = isinstance(error.__cause__, ssl.SSLError)
+                if is_lasting or (is_round_over and asyncio.get_running_loop().time() >= deadline):
+                    raise
+            if is_round_over:
+                await asyncio.sleep(backoff.next())
+
+    async def _reconnect(self) -> None:
+        try:
+            await self._dial_any(self._patience)
+        except PalioError as error:
+            self._give_up(error)
 
     def _give_up(self, error: PalioError) -> None:
         if self.failure is not None:

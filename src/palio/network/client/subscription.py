@@ -127,6 +127,9 @@ class Subscription(EventStream):
         # The request grants a whole window again; what was taken since the last grant is void.
         self._taken = 0
         self._is_confirmed = False
+        # Nobody waits for this answer, and one from the whole network would not come while a broker is down, maybe the
+        # very one that this client has left.
+        self._confirm = "edge"
         self._connection.request_nowait(self._request, self.fail, self._on_answer)
 
     def _start_over(self) -> None:
@@ -298,6 +301,7 @@ class SubscriptionGroup(EventStream):
     def resubscribe(self) -> None:
         """Repeat the confirmed requests over a new connection; the connection sends those under way again."""
         self._taken = 0
+        self._confirm = "edge"  # as of a single subscription
         confirmed, self._confirmed = self._confirmed, set()
         for name in confirmed:
             self._connection.request_nowait(partial(self._request, name), self.fail, partial(self._on_confirmed, name))

@@ -16,6 +16,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import quote
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -27,6 +28,7 @@ from starlette.websockets import WebSocket
 
 from palio.errors import InvalidArgument, PalioError
 from palio.events import Event
+from palio.filters.filter import Filter
 from palio.network.gateway.authentication import TICKET_SECONDS, CallerAuthenticator, RequestGuard
 from palio.network.gateway.cloudevents import read_events
 from palio.network.gateway.event_streams import WebSocketSession, read_last_event_id, server_sent_events
@@ -36,10 +38,20 @@ from palio.network.gateway.openapi import describe_api
 from palio.network.gateway.problems import HttpProblem, problem_response
 from palio.network.gateway.push_subscriptions import DeadLetters, PushSubscriptions
 from palio.network.gateway.settings import HttpSettings
-from palio.network.gateway.subscription_request import check_subscription_name, read_subscription_request
+from palio.network.gateway.subscription_request import (
+    check_subscription_name,
+    read_condition_request,
+    read_subscription_request,
+)
 from palio.network.security.authorization import Principal, check_operator, check_status, published_by
 from palio.network.security.quotas import check_condition
-from palio.network.server.durable_subscriptions import acknowledge_through, check_home, end_durable, subscribe_durable
+from palio.network.server.durable_subscriptions import (
+    acknowledge_through,
+    check_home,
+    durable_filter,
+    end_durable,
+    subscribe_durable,
+)
 from palio.network.server.handshake import listening_socket
 from palio.network.server.pending_requests import OnAnswer, answer_future
 from palio.routing import codec
@@ -125,6 +137,7 @@ class Gateway:
             Route("/events", authenticated(self._publish), methods=["POST"]),
             Route("/events", authenticated(self._stream_events), methods=["GET"]),
             Route("/durable/{name}/acknowledge", authenticated(self._acknowledge), methods=["POST"]),
+            Route("/durable/{name}", authenticated(self._subscribe_durable), methods=["POST"]),
             Route("/durable/{name}", authenticated(self._end_durable), methods=["DELETE"]),
             Route("/tickets", authenticated(self._issue_ticket), methods=["POST"]),
             WebSocketRoute("/ws", self._websocket),
@@ -144,7 +157,10 @@ class Gateway:
             *(Route(path, _page(*page), methods=["GET"]) for path, page in _PAGES.items()),
         ]
         guard = Middleware(
-            RequestGuard, origins=self._settings.origins, is_open=lambda: self._server.authenticator.is_open
+            RequestGuard,
+            origins=self._settings.origins,
+            is_open=lambda: self._server.authenticator.is_open,
+            pages=frozenset(_PAGES),
         )
         return Starlette(
             routes=routes,
@@ -177,23 +193,18 @@ class Gateway:
         return JSONResponse({"events": len(events), "confirmed": confirmed}, 200 if confirmed else 202)
 
     async def _stream_events(self, request: Request, principal: Principal) -> Response:
-        limits = self._server.settings.limits
         durable = request.query_params.get("durable")
-        if durable is not None:
-            check_subscription_name(durable)
         last = read_last_event_id(request.headers.get("last-event-id"))
-        where = check_condition(request.query_params.get("where", "true"), limits)
-        language = request.query_params.get("language", "sql")
-        wanted = await self._server.read_condition(where, language, principal)
         # Subscribed before the response begins: a refusal is a status code, and an open stream misses no event.
         session = self._server.open_session(principal, "sse")
         try:
-            await (subscribe_durable(session, durable, wanted) if durable else session.subscribe("events", wanted))
+            if durable is None:
+                await session.subscribe("events", await self._wanted(request, principal))
+            else:
+                await self._resume_durable(request, session, durable, last)
         except BaseException:
             self._server.close_session(session, "refused")
             raise
-        if durable and last:  # the last id that a client has seen acknowledges all events up to it
-            acknowledge_through(self._server.host, self._server.store, principal, durable, last)
 
         async def body() -> Any:
             try:
@@ -204,6 +215,33 @@ class Gateway:
 
         # The header keeps nginx from buffering the stream.
         return StreamingResponse(body(), media_type="text/event-stream", headers={"X-Accel-Buffering": "no"})
+
+    async def _wanted(self, request: Request, principal: Principal) -> Filter:
+        where = check_condition(request.query_params.get("where", "true"), self._server.settings.limits)
+        return await self._server.read_condition(where, request.query_params.get("language", "sql"), principal)
+
+    async def _resume_durable(self, request: Request, session: Session, name: str, last: int) -> None:
+        """Read a durable subscription. Its condition stays: links and images of any page can cause a GET."""
+        check_subscription_name(name)
+        if {"where", "language"} & request.query_params.keys():
+            raise InvalidArgument(f"the condition of a durable subscription is set by POST /durable/{name}")
+        await check_home(session, name)
+        await subscribe_durable(session, name, durable_filter(self._server.host, session.principal, name))
+        if last:  # the last id that a client has seen acknowledges all events up to it
+            acknowledge_through(self._server.host, self._server.store, session.principal, name, last)
+
+    async def _subscribe_durable(self, request: Request, principal: Principal) -> Response:
+        name = check_subscription_name(request.path_params["name"])
+        limits = self._server.settings.limits
+        asked = read_condition_request(await self._callers.body(request), limits)
+        wanted = await self._server.read_condition(check_condition(asked.where, limits), asked.language, principal)
+        session = self._server.open_session(principal, "http")
+        try:
+            await subscribe_durable(session, name, wanted)
+        finally:
+            self._server.close_session(session, "subscribed")
+        granted = durable_filter(self._server.host, principal, name)
+        return JSONResponse({"name": name, "where": str(granted)}, 201, {"Location": f"/events?durable={quote(name)}"})
 
     async def _acknowledge(self, request: Request, principal: Principal) -> Response:
         name = check_subscription_name(request.path_params["name"])

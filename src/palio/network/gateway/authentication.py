@@ -5,7 +5,9 @@ no token may be part of one. A caller with a token gets a ticket, which is valid
 
 The request guard is for brokers without tokens on one's own machine, to which every web page that one visits can send
 requests. Browsers name the page (Origin) and the host that it addressed (Host). A page of another origin is refused,
-and so is a host name that is not this machine's, by which a page could pose as the same origin (DNS rebinding).
+and so is a host name that is not this machine's, by which a page could pose as the same origin (DNS rebinding). A
+picture or a script names no origin, but browsers tell how far its page is (Sec-Fetch-Site, W3C Fetch Metadata): another
+port of this machine is `same-site` and refused, too. Links to the pages of the broker stay possible from anywhere.
 """
 
 from __future__ import annotations
@@ -134,14 +136,25 @@ _PREFLIGHT_HEADERS = {
 }
 
 
+_OTHER_ORIGIN: Final = HttpProblem(
+    403, "a page of another origin may not use this broker; its owner can allow the origin"
+)
+
+
 class RequestGuard:
     """ASGI middleware that refuses requests by origin, host name and form, before any handler sees them."""
 
-    def __init__(self, app: ASGIApp, origins: tuple[str, ...], is_open: Callable[[], bool]) -> None:
-        """While `is_open` says that callers need no credentials, only names of this machine are accepted as Host."""
+    def __init__(
+        self, app: ASGIApp, origins: tuple[str, ...], is_open: Callable[[], bool], pages: frozenset[str]
+    ) -> None:
+        """While `is_open` says that callers need no credentials, only names of this machine are accepted as Host.
+
+        `pages` are the paths that hold nothing but what every visitor may see.
+        """
         self._app = app
         self._origins = origins
         self._is_open = is_open
+        self._pages = pages
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] not in ("http", "websocket"):
@@ -177,13 +190,22 @@ class RequestGuard:
             return HttpProblem(421, "this broker answers to names of its own machine alone, such as localhost")
         origin = headers.get("origin")
         if origin is not None and origin not in self._origins and not _is_same_origin(origin, scope["scheme"], host):
-            return HttpProblem(403, "a page of another origin may not use this broker; its owner can allow the origin")
+            return _OTHER_ORIGIN
+        if origin not in self._origins and self._is_from_elsewhere(headers, scope):
+            return _OTHER_ORIGIN
         # A small compressed body could expand to a large one.
         if headers.get("content-encoding", "identity") != "identity":
             return HttpProblem(415, "compressed requests are not read; send it as it is")
         if {"token", "access_token"} & QueryParams(scope["query_string"]).keys():
             return HttpProblem(400, "a token does not belong into a URL; send Authorization: Bearer, or get a ticket")
         return None
+
+    def _is_from_elsewhere(self, headers: Headers, scope: Scope) -> bool:
+        """Whether a browser says that a page of another origin caused the request, other than by a link to a page."""
+        if headers.get("sec-fetch-site", "none") in ("none", "same-origin"):
+            return False
+        is_link = headers.get("sec-fetch-mode") == "navigate" and headers.get("sec-fetch-dest") == "document"
+        return not (is_link and scope.get("method") in ("GET", "HEAD") and scope["path"] in self._pages)
 
 
 def _host_name(host: str) -> str:

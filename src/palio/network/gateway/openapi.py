@@ -31,6 +31,9 @@ def describe_api() -> _Json:
             "/events": {"post": _publish(), "get": _stream()},
             "/durable/{name}": {
                 "parameters": [_in_path("name")],
+                "post": _operation(
+                    "Subscribe durably, or change the condition", "201", "DurableSubscription", takes="Condition"
+                ),
                 "delete": _operation("Forget a durable subscription", "204"),
             },
             "/durable/{name}/acknowledge": {"parameters": [_in_path("name")], "post": _acknowledge()},
@@ -67,6 +70,8 @@ def describe_api() -> _Json:
                 "Problem": _problem(),
                 "Subscription": _subscription(),
                 "DeadLetter": _dead_letter(),
+                "Condition": _condition(),
+                "DurableSubscription": _durable_subscription(),
             },
         },
     }
@@ -113,7 +118,7 @@ def _stream() -> _Json:
         "parameters": [
             _query("where", "Which events, as a condition; all without.", {"type": "string", "maxLength": 16384}),
             _query("language", "The language of the condition.", {"type": "string", "default": "sql"}),
-            _query("durable", "Name of a durable subscription.", {"type": "string", "maxLength": 200}),
+            _query("durable", "A durable subscription, by its name.", {"type": "string", "maxLength": 200}),
             _query("ticket", "A ticket of POST /tickets.", {"type": "string"}),
             {"name": "Last-Event-ID", "in": "header", "description": "All up to this one were dealt with.",
              "schema": {"type": "string", "pattern": "^[0-9]{1,18}$"}},
@@ -290,6 +295,23 @@ def _credential(kind: str, **parts: _Json) -> _Json:
         "required": ["credentialtype", *parts],
         "properties": {"credentialtype": {"type": "string", "const": kind}, **parts},
     }
+
+
+def _condition() -> _Json:
+    return {
+        "type": "object",
+        "required": ["where"],
+        "additionalProperties": False,
+        "properties": {
+            "where": {"type": "string", "maxLength": 16384},
+            "language": {"type": "string", "default": "sql"},
+        },
+    }
+
+
+def _durable_subscription() -> _Json:
+    text = {"type": "string"}
+    return {"type": "object", "required": ["name", "where"], "properties": {"name": text, "where": text}}
 
 
 def _dead_letter() -> _Json:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from base64 import b64encode
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import Annotated, Any, Final, Literal, TypeAlias
+from typing import Annotated, Any, Final, Literal, TypeAlias, TypeVar
 
 import msgspec
 from msgspec import Meta
@@ -94,6 +94,13 @@ class SubscriptionConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True
     language: str = "sql"
 
 
+class ConditionRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The condition of a durable subscription."""
+
+    where: str
+    language: str = "sql"
+
+
 class SubscriptionRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """A subscription as its owner wrote it."""
 
@@ -134,14 +141,26 @@ class SubscriptionRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=Tru
         return {**visible, "id": id}
 
 
-def read_subscription_request(body: bytes, limits: BrokerLimits) -> SubscriptionRequest:
-    """A subscription from its JSON text; InvalidArgument says what is wrong where."""
+_Request = TypeVar("_Request", bound=msgspec.Struct)
+
+
+def read_condition_request(body: bytes, limits: BrokerLimits) -> ConditionRequest:
+    """The condition of a durable subscription from its JSON text; InvalidArgument says what is wrong where."""
+    return _read(body, limits, ConditionRequest)
+
+
+def _read(body: bytes, limits: BrokerLimits, kind: type[_Request]) -> _Request:
     # The filters of a request are conditions, too, so the whole is bounded as one.
     check_condition(body.decode("utf-8", "replace"), limits)
     try:
-        request = msgspec.convert(parse_value(body, limits.event), SubscriptionRequest)
+        return msgspec.convert(parse_value(body, limits.event), kind)
     except msgspec.ValidationError as error:
         raise InvalidArgument(f"not a subscription: {error}") from None
+
+
+def read_subscription_request(body: bytes, limits: BrokerLimits) -> SubscriptionRequest:
+    """A subscription from its JSON text; InvalidArgument says what is wrong where."""
+    request = _read(body, limits, SubscriptionRequest)
     if request.types == ():
         raise InvalidArgument("not a subscription: types names at least one, or is left out - at `$.types`")
     if request.id is not None:

@@ -46,8 +46,21 @@ _MAX_URL_LENGTH: Final = 2_048
 _MAX_ANSWER_BYTES: Final = 64 * 1024
 _MAX_RETRY_AFTER_SECONDS: Final = 3_600.0
 _CONNECTION_IDLE_SECONDS: Final = 30.0
-# IPv6 addresses that embed an IPv4 address, to which a gateway would translate them (RFC 6052, 3056, 4380).
-_IPV4_CARRIERS: Final = tuple(map(ip_network, ("64:ff9b::/96", "64:ff9b:1::/48", "2002::/16", "2001::/32", "::/96")))
+# What is not public, by IANA's registries of special-purpose addresses (RFC 6890, as of 2025-10). Python's `is_global`
+# differs from one patch release to the next. All of IPv6 that is assigned to networks is in 2000::/3; what stands
+# outside is local, or carries an IPv4 address to which a gateway would translate it, as 2002::/16 does within.
+_PUBLIC_IPV6: Final = ip_network("2000::/3")
+_SPECIAL_PURPOSE: Final = tuple(
+    map(
+        ip_network,
+        (
+            "0.0.0.0/8", "10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "169.254.0.0/16", "172.16.0.0/12",
+            "192.0.0.0/24", "192.0.2.0/24", "192.31.196.0/24", "192.52.193.0/24", "192.88.99.0/24", "192.168.0.0/16",
+            "192.175.48.0/24", "198.18.0.0/15", "198.51.100.0/24", "203.0.113.0/24", "224.0.0.0/4", "240.0.0.0/4",
+            "2001::/23", "2001:db8::/32", "2002::/16", "2620:4f:8000::/48", "3fff::/20",
+        ),
+    )
+)  # fmt: skip
 
 
 class SinkRefused(PalioError):
@@ -117,7 +130,8 @@ class AddressPolicy:
             ip = ip.ipv4_mapped
         if any(ip in network for network in self._allowed):
             return True
-        return ip.is_global and not ip.is_multicast and not any(ip in each for each in _IPV4_CARRIERS)
+        is_assigned = ip.version == 4 or ip in _PUBLIC_IPV6
+        return is_assigned and not any(ip in each for each in _SPECIAL_PURPOSE)
 
     async def resolve(self, sink: Sink) -> str:
         """A permitted address of a sink; SinkRefused if it has none."""

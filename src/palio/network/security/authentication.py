@@ -1,6 +1,7 @@
 """Authentication by token or certificate, against the principals file in the data directory.
 
-A broker without tokens admits everyone as `ANYONE`; from the first token on it never does again.
+A broker that never had tokens admits everyone as `ANYONE`; from the first token on it never does again, not even when
+all tokens are removed or the file is lost. Durable subscriptions of `ANYONE` stay: a principal of that name gets them.
 
 A token is 32 random bytes: it cannot be guessed, so that a slow hash would protect nothing. BLAKE2b with a key of the
 file's own is enough, and costs two microseconds at a handshake. The first part of a token names the principal, the
@@ -80,6 +81,7 @@ class Tokens:
     def __init__(self, directory: Path) -> None:
         """Read the file of a data directory; a missing file is an empty one."""
         self._path = directory / PRINCIPALS_FILE
+        self._lock_path = directory / f"{PRINCIPALS_FILE}.lock"
         self._read = (0, 0, 0)
         self._key = b""
         self._entries: dict[str, _Entry] = {}
@@ -88,6 +90,11 @@ class Tokens:
 
     def __len__(self) -> int:
         return len(self._entries)
+
+    @property
+    def were_ever_used(self) -> bool:
+        """Whether there is, or was, a token: the lock is made with the first one, and stays."""
+        return bool(self._entries) or self._path.exists() or self._lock_path.exists()
 
     def __iter__(self) -> Iterator[RegisteredPrincipal]:
         return iter([self._known[entry.name] for entry in self._entries.values()])
@@ -181,9 +188,7 @@ class Tokens:
         """The entries to be changed, under a lock against other writers."""
         make_private(self._path.parent)
         # A file of its own: the principals file is replaced, and a lock would stay with the old one.
-        descriptor = os.open(
-            self._path.parent / f"{PRINCIPALS_FILE}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600
-        )
+        descriptor = os.open(self._lock_path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX)
             self.refresh()
@@ -262,7 +267,7 @@ class Authenticator:
         """Without a data directory everyone is admitted."""
         self._tokens = None if directory is None else Tokens(directory)
         self._expired: set[str] = set()
-        self.is_open = self._tokens is None or len(self._tokens) == 0
+        self.is_open = self._tokens is None or not self._tokens.were_ever_used
         """Whether everyone is admitted, with all rights."""
 
     def authenticate(self, token: str = "", certificate: tuple[str, ...] = ()) -> Principal:
@@ -274,6 +279,10 @@ class Authenticator:
         if certificate:
             return self._tokens.authenticate_certificate(certificate)
         raise AuthenticationFailed("a token is needed; whoever runs this broker makes one by `palio token add`")
+
+    def __contains__(self, name: object) -> bool:
+        """Whether there is a principal of that name now."""
+        return self._tokens is not None and isinstance(name, str) and self._tokens.get(name) is not None
 
     def find(self, name: str) -> Principal:
         """The principal of a name, for its stored subscriptions; AuthenticationFailed where it is gone."""
@@ -289,7 +298,7 @@ class Authenticator:
         changed = dict(self._tokens.refresh())
         if self.is_open and len(self._tokens):
             self.is_open = False
-            changed[ANYONE.name] = None
+            changed[ANYONE.name] = self._tokens.get(ANYONE.name)
         # Expiry changes no file; each expired principal is reported once.
         expired = set(self._tokens.expired(datetime.now(UTC)))
         changed.update(dict.fromkeys(expired - self._expired))

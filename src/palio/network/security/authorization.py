@@ -5,8 +5,8 @@ leave over its link and what may come in. A subscriber gets the conjunction of i
 no subscription can draw more than was granted. Brokers route by the conjunction; the grant alone is checked again when
 an event is delivered, replayed or taken from a queue, because it may have shrunk since the event was put there.
 
-A grant applies to arrays as every condition does: some element must match. `NOT (tags = 'secret')` therefore holds for
-an event that has both `secret` and `public`; a grant should name what may be received, not what may not.
+Every element of an array must match a grant, where a subscription asks for some element: otherwise a publisher whose
+grant is `account = 'eve'` could write to the account `bob` by naming both.
 """
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ def effective_filter(wanted: Filter, principal: Principal, limits: BrokerLimits 
 
 def may_receive(principal: Principal, event: Event) -> bool:
     """Whether the grant of a principal admits an event now."""
-    return principal.may_subscribe.matches_attributes(event.attributes)
+    return principal.may_subscribe.matches_every_element(event.attributes)
 
 
 def published_by(principal: Principal, event: Event) -> Event:
@@ -119,7 +119,7 @@ def published_by(principal: Principal, event: Event) -> Event:
     as the source of the event and as an attribute `source`, which is what subscribers' conditions see. Events of a
     publisher that may name any source stay as they are.
     """
-    if not principal.may_publish.matches_attributes(event.attributes):
+    if not principal.may_publish.matches_every_element(event.attributes):
         raise NotPermitted(principal.name, "publish that event", "its grant does not match the event")
     if ANY_SOURCE in principal.sources:
         return event
@@ -185,13 +185,13 @@ class LinkFilters:
 
     def admits(self, event: Event) -> bool:
         """Whether an event may come in."""
-        if not self.imports.matches_attributes(event.attributes):
+        if not self.imports.matches_every_element(event.attributes):
             return False
         return self.of_sources is None or all(_claims(self.of_sources, each) for each in _sources(event))
 
     def releases(self, event: Event) -> bool:
         """Whether an event may go out."""
-        return self.exports.matches_attributes(event.attributes)
+        return self.exports.matches_every_element(event.attributes)
 
 
 OPEN_LINK = LinkFilters(Filter.everything, Filter.everything)

@@ -67,6 +67,13 @@ def end_durable(host: Host, principal: Principal, name: str) -> None:
     forget_durable(host, principal, name)
 
 
+def durable_filter(host: Host, principal: Principal, name: str) -> Filter:
+    """The condition of a durable subscription; `UnknownSubscription` where this broker holds none of that name."""
+    _check_known(host, principal, name)
+    client = durable_client(principal, name)
+    return next(each.filter for each in host.subscriptions_of_clients(client) if each.client == client)
+
+
 def _check_known(host: Host, principal: Principal, name: str) -> None:
     if not host.is_durable(durable_client(principal, name), name):
         raise UnknownSubscription(name)

@@ -11,7 +11,7 @@ from typing import Final
 from palio.errors import ExpiredOffset
 from palio.filters.filter import Filter
 from palio.network.protocol import LogAnswer, LogAnswerEvent, LogQuery
-from palio.network.security.authorization import Principal, effective_filter
+from palio.network.security.authorization import Principal, effective_filter, may_receive
 from palio.network.store.interface import Log, LogEntry
 from palio.routing import codec
 from palio.routing.effects import Read
@@ -46,7 +46,11 @@ def answer_log_query(query: LogQuery, log: Log, node: int, principal: Principal)
         next, _, matching = _scan(log, start, stop, wanted)
     except ExpiredOffset as expired:
         return LogAnswer(query.request, node, expired.oldest, after, start, ())
-    events = tuple(LogAnswerEvent(each.offset, each.time, each.event.body) for each in matching)
+    events = tuple(
+        LogAnswerEvent(each.offset, each.time, each.event.body)
+        for each in matching
+        if may_receive(principal, codec.decode_event(each.event.body))
+    )
     return LogAnswer(query.request, node, oldest, after, next, events)
 
 

@@ -33,9 +33,10 @@ from palio.network.gateway.settings import HttpSettings
 from palio.network.links.neighbours import Neighbours
 from palio.network.log_throttle import RefusalLog
 from palio.network.security.authentication import Authenticator
-from palio.network.security.authorization import Principal, effective_filter
+from palio.network.security.authorization import ANYONE, Principal, effective_filter
 from palio.network.security.quotas import OFF_LOOP_BYTES, BrokerLimits, Quotas
 from palio.network.security.tls import certificate_names, check_exposure
+from palio.network.server.delivery_queues import DURABLE_CLIENT_PREFIX
 from palio.network.server.durable_subscriptions import revise_durable
 from palio.network.server.handshake import (
     LISTEN_BACKLOG,
@@ -205,11 +206,22 @@ class Server:
         while True:
             await asyncio.sleep(self.settings.watch)
             self._measure_rates()
+            was_open = self.authenticator.is_open
             for name, principal in self._changed_principals().items():
                 for session in [each for each in self.sessions if each.principal.name == name]:
                     session.revise(principal)
-                revise_durable(self.host, name, principal)
                 self.neighbours.revise(name, principal)
+                # The first token must not delete what was subscribed before there were any.
+                if name == ANYONE.name and was_open and principal is None:
+                    self._warn_of_kept_durables()
+                else:
+                    revise_durable(self.host, name, principal)
+
+    def _warn_of_kept_durables(self) -> None:
+        count = sum(1 for _ in self.host.subscriptions_of_clients(f"{DURABLE_CLIENT_PREFIX}{ANYONE.name}/"))
+        if count:
+            remedy = f"a token for a principal of that name reads them: palio token add {ANYONE.name} …"
+            log.warning("durable subscriptions of nobody are kept", extra={"count": count, "remedy": remedy})
 
     def _changed_principals(self) -> Mapping[str, Principal | None]:
         try:
