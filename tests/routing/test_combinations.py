@@ -18,13 +18,14 @@ OPTIONS: dict[str, tuple[str, dict[str, Any]]] = {
     "optimiser": ("prefix", {"tree": "optimiser"}),
     "local": ("prefix", {"tree": "local"}),
     "bloom": ("bloom", {}),
+    "group": ("group", {}),
 }
 LEGAL = {
     "flooding": {"content"},
-    "simple": {"content", "always", "partial", "optimiser", "local", "bloom"},
-    "identity": {"content", "always", "partial", "optimiser", "local", "bloom"},
-    "covering": {"content", "partial", "optimiser"},
-    "merging": {"content", "partial", "optimiser"},
+    "simple": {"content", "always", "partial", "optimiser", "local", "bloom", "group"},
+    "identity": {"content", "always", "partial", "optimiser", "local", "bloom", "group"},
+    "covering": {"content", "partial", "optimiser", "group"},
+    "merging": {"content", "partial", "optimiser", "group"},
 }
 
 
@@ -43,13 +44,32 @@ def test_the_table_of_combinations(propagation: str, choice: str, advertisements
         assert caught.value.reason
 
 
+@pytest.mark.parametrize("choice", OPTIONS)
+@pytest.mark.parametrize("propagation", PROPAGATIONS)
+def test_trees_of_publishers_go_with_the_table_and_with_advertisements_only_where_lists_name_brokers(
+    propagation: str, choice: str
+) -> None:
+    forwarding, options = OPTIONS[choice]
+    for advertisements in (False, True):
+        legal = choice in LEGAL[propagation] and (not advertisements or propagation == "flooding" or choice == "group")
+        try:
+            made = Combination(propagation, forwarding, advertisements, options={**options, "paths": "publisher"})
+        except IllegalCombination as error:
+            assert not legal, error
+        else:
+            assert legal
+            assert made.has_homes is (propagation != "flooding")
+
+
 def test_all_legal_combinations_are_listed_once() -> None:
     listed = [str(each) for each in legal_combinations()]
     assert len(listed) == len(set(listed))
     # Those of the table, without prefix by a local tree where there are advertisements, and reuse `never` everywhere.
-    # And a hierarchy for every propagation but flooding.
-    hierarchies = len(PROPAGATIONS) - 1
-    assert len(listed) == sum(len(row) for row in LEGAL.values()) * 2 - 2 + 2 * len(PROPAGATIONS) + hierarchies
+    # And a hierarchy for every propagation but flooding. With trees of publishers the table and reuse `never` once; with
+    # advertisements, too, those two of flooding, and group forwarding.
+    table, others = sum(map(len, LEGAL.values())), len(PROPAGATIONS) - 1
+    shared = 2 * table - 2 + 2 * len(PROPAGATIONS)
+    assert len(listed) == shared + others + table + len(PROPAGATIONS) + 2 + others
     assert {each.forwarding for each in legal_combinations()} == set(FORWARDINGS)
 
 

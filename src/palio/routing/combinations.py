@@ -1,11 +1,13 @@
 """Combinations of propagation, forwarding and options: which are legal, and the reason for each refusal.
 
-| propagation | content | reuse always | reuse partial | prefix, optimiser's | prefix, local | Bloom |
-|---|---|---|---|---|---|---|
-| flooding | yes | | | | | |
-| simple, identity | yes | yes | yes | yes | yes | yes |
-| covering, merging | yes | | yes | yes | | |
-| with advertisements | yes | as its row | as its row | yes | | as its row |
+| propagation | content | reuse always | reuse partial | prefix, optimiser's | prefix, local | Bloom | group |
+|---|---|---|---|---|---|---|---|
+| flooding | yes | | | | | | |
+| simple, identity | yes | yes | yes | yes | yes | yes | yes |
+| covering, merging | yes | | yes | yes | | | yes |
+| with advertisements | yes | as its row | as its row | yes | | as its row | yes |
+| with trees of publishers | yes | as its row | as its row | yes | as its row | as its row | yes |
+| with both | flooding | | | | | | yes |
 
 Reuse `never` is content forwarding under another name, and goes wherever that goes (Shen §3.3).
 
@@ -17,6 +19,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
+from itertools import product
 from math import isfinite
 from typing import Any, Final
 
@@ -28,7 +31,7 @@ OPTION_KINDS: Final[dict[str, str]] = {
     "epsilon": "a number",
     **dict.fromkeys("queue spill window n m k satisfied height parents budget".split(), "a whole number"),
     **dict.fromkeys(("optimiser", "root"), "true, false or the number of a broker"),
-    **dict.fromkeys("mode tree key graph index domains curve matcher digests structure".split(), "a text"),
+    **dict.fromkeys("mode tree key graph index domains curve matcher digests structure paths".split(), "a text"),
     **dict.fromkeys("session circles stamps hierarchy".split(), "true or false"),
 }
 SIMULATION_OPTIONS: Final = frozenset(
@@ -70,10 +73,11 @@ def check_options(options: Mapping[str, Any]) -> None:
 
 
 PROPAGATIONS: Final = ("flooding", "simple", "identity", "covering", "merging")
-FORWARDINGS: Final = ("content", "reuse", "prefix", "bloom")
+FORWARDINGS: Final = ("content", "reuse", "prefix", "bloom", "group")
 UPKEEPS: Final = ("hard",)
 REUSE_MODES: Final = ("never", "always", "partial")
 PREFIX_TREES: Final = ("local", "optimiser")
+PATHS: Final = ("shared", "publisher")
 
 _STRUCTURES: Final[dict[str, tuple[str, ...]]] = {
     "graph": ("flat", "lazy", "dense", "forest", "poset"),
@@ -110,6 +114,7 @@ class Combination:
         _one_of("upkeep", self.upkeep, UPKEEPS)
         _one_of("mode of reuse", self.mode, REUSE_MODES)
         _one_of("tree of prefix", self.tree, PREFIX_TREES)
+        _one_of("choice of paths", str(self.options.get("paths", "shared")), PATHS)
         self._check_structures()
         reason = self._refusal()
         if reason is not None:
@@ -134,6 +139,16 @@ class Combination:
     def is_hierarchical(self) -> bool:
         """Whether filters go only towards the root of a hierarchy, and every event goes there."""
         return bool(self.options.get("hierarchy", False))
+
+    @property
+    def has_publisher_trees(self) -> bool:
+        """Whether an event goes along a tree of the broker that accepted it, instead of one tree for all."""
+        return self.options.get("paths") == "publisher"
+
+    @property
+    def has_homes(self) -> bool:
+        """Whether brokers know the home broker of each filter, not only the link by which it came."""
+        return self.propagation != "flooding" and (self.has_publisher_trees or self.forwarding == "group")
 
     @property
     def is_faulty(self) -> bool:
@@ -171,8 +186,15 @@ class Combination:
                 return "with flooding no filter travels, so that a hierarchy changes nothing"
             if self.advertisements:
                 return "with advertisements filters go towards publishers, in a hierarchy towards the root"
+            if self.has_publisher_trees:
+                return "in a hierarchy every event goes through the root, so that publishers have no trees of their own"
             if self.forwarding != "content":
                 return "in a hierarchy a broker knows only the filters below it, so that it cannot write a header"
+        if self.has_publisher_trees and self.advertisements and self.has_homes and self.forwarding != "group":
+            return (
+                "with advertisements a filter is known only on the shared tree between its subscriber and publishers, "
+                "and a publisher's tree goes other ways; take group forwarding, whose header names the brokers"
+            )
         if self.forwarding == "content" or (self.forwarding == "reuse" and self.mode == "never"):
             return None
         if self.propagation == "flooding":
@@ -205,18 +227,18 @@ class Combination:
             forwarding = "prefix with a local tree" if self.tree == "local" else "prefix with the optimiser's tree"
         advertised = ", with advertisements" if self.advertisements else ""
         directed = ", in a hierarchy" if self.is_hierarchical else ""
-        return f"{self.propagation} propagation and {forwarding} forwarding{advertised}{directed}"
+        trees = ", along trees of publishers" if self.has_publisher_trees else ""
+        return f"{self.propagation} propagation and {forwarding} forwarding{advertised}{directed}{trees}"
 
 
 def legal_combinations() -> Iterator[Combination]:
     """Every legal combination, in the order of the table."""
-    for propagation in PROPAGATIONS:
-        for advertisements in (False, True):
-            for forwarding, options in _FORWARDING_OPTIONS:
-                try:
-                    yield Combination(propagation, forwarding, advertisements, options=options)
-                except IllegalCombination:
-                    continue
+    for paths, propagation, advertisements in product(({}, {"paths": "publisher"}), PROPAGATIONS, (False, True)):
+        for forwarding, options in _FORWARDING_OPTIONS:
+            try:
+                yield Combination(propagation, forwarding, advertisements, options={**options, **paths})
+            except IllegalCombination:
+                continue
     for propagation in PROPAGATIONS[1:]:
         yield Combination(propagation, options={"hierarchy": True})
 
@@ -226,6 +248,7 @@ _FORWARDING_OPTIONS: Final[tuple[tuple[str, dict[str, Any]], ...]] = (
     *(("reuse", {"mode": mode}) for mode in REUSE_MODES),
     *(("prefix", {"tree": tree}) for tree in PREFIX_TREES),
     ("bloom", {}),
+    ("group", {}),
 )
 
 

@@ -33,7 +33,7 @@ from palio.matching.columnar.native import address_of
 from palio.routing.codec import Arrival
 from palio.routing.effects import Job
 from palio.routing.forwarding.filter_index import FilterIndex, NumberedFilters, filter_index_of
-from palio.routing.forwarding.headers import register
+from palio.routing.forwarding.headers import Header, register
 from palio.routing.forwarding.precomputed_headers import (
     MAX_NEWER_FILTERS,
     TableSnapshot,
@@ -303,6 +303,17 @@ class ReuseForwarding:
             if rows and len(self._links[interface].index):
                 self._match_content(interface, rows, arrivals, sends)
         return [_route(each, local) for each, local in zip(sends, own, strict=True)]
+
+    def join_headers(self, parts: Sequence[tuple[Header | None, int]]) -> Header | None:
+        """The list for several home brokers behind one link: the keys of all, complete where each is."""
+        lists = [header for header, _ in parts if isinstance(header, ReuseHeader)]
+        if len(lists) < len(parts):
+            return None  # mode `never`
+        if all(each is lists[0] for each in lists):
+            return lists[0]
+        found = {each.completeness for each in lists}
+        completeness = Completeness.PARTIAL if Completeness.PARTIAL in found else max(found)
+        return ReuseHeader.of(dict.fromkeys(key for each in lists for key in each.keys), completeness)
 
     def entry_table(self) -> TableSnapshot:
         """A snapshot of the filters of all links, for a job that finds keys in this broker's stead."""
