@@ -65,8 +65,8 @@ def test_all_legal_combinations_are_listed_once() -> None:
     listed = [str(each) for each in legal_combinations()]
     assert len(listed) == len(set(listed))
     # Those of the table, without prefix by a local tree where there are advertisements, and reuse `never` everywhere.
-    # And a hierarchy for every propagation but flooding. With trees of publishers the table and reuse `never` once; with
-    # advertisements, too, those two of flooding, and group forwarding.
+    # And a hierarchy for every propagation but flooding. With trees of publishers the table and reuse `never` once, and
+    # where there are advertisements those two of flooding, and group forwarding.
     table, others = sum(map(len, LEGAL.values())), len(PROPAGATIONS) - 1
     shared = 2 * table - 2 + 2 * len(PROPAGATIONS)
     assert len(listed) == shared + others + table + len(PROPAGATIONS) + 2 + others

@@ -81,7 +81,7 @@ PATHS: Final = ("shared", "publisher")
 
 _STRUCTURES: Final[dict[str, tuple[str, ...]]] = {
     "graph": ("flat", "lazy", "dense", "forest", "poset"),
-    "index": ("adaptive", "linear", "columnar", "kdtree", "curve"),
+    "index": ("adaptive", "linear", "columnar", "counting", "kdtree", "curve"),
     "curve": ("z", "gray", "hilbert"),
     "matcher": ("columnar", "counting", "kdtree"),
     "digests": ("index", "sbsposet"),

@@ -53,6 +53,10 @@ def _covering_index_of(options: Mapping[str, Any]) -> Callable[[], CoveringIndex
         from palio.covering.classical.kdtree import KdTreeIndex
 
         return KdTreeIndex
+    if name == "counting":
+        from palio.covering.classical.counting import CountingIndex
+
+        return CountingIndex
     if name == "curve":
         from palio.covering.classical.zcurve import ZCurveIndex
 
