@@ -50,15 +50,16 @@ from palio.routing.forwarding.strategy import Forwarding, ForwardingConfig, Inte
 from palio.routing.home_tables import HomeBrokers, HomeRoutingTables
 from palio.routing.link_states import LinkStates
 from palio.routing.log_replay import LogReplay
+from palio.routing.measures import HasMeasures, Measures
 from palio.routing.messages import Offer, Publish, PublishClient, Request, Settle
 from palio.routing.routing_tables import RoutingTables
 from palio.routing.spanning_tree import ActiveLinks, SpanningTree, fixed_random
+from palio.routing.strategies import Prefix
 
 if TYPE_CHECKING:
     from palio.routing.forwarding.prefix.optimiser_role import OptimiserRole
 
 _EMPTY_DISK: Final = Remembered()
-_MAX_WAITING_EVENTS: Final = 10_000  # for the credit of one link
 
 
 class Broker:
@@ -109,7 +110,7 @@ class Broker:
         self._states = LinkStates(node, incarnation, effects) if combination.has_publisher_trees else None
         homes = HomeBrokers() if combination.has_homes else None
         self._forwarding = _forwarding(node, incarnation, combination, homes, self._states)
-        self._credit = LinkCredit(int(combination.options.get("queue", _MAX_WAITING_EVENTS)), effects)
+        self._credit = LinkCredit(combination.broker.queue, effects)
         self.delivery = DurableDelivery(node, incarnation, combination, remembered, tokens, effects)
         self._router = EventRouter(
             self._forwarding if homes is None else MulticastForwarding(self._forwarding, homes, self._states),
@@ -117,18 +118,18 @@ class Broker:
             self.delivery,
             combination.has_circles,
             effects,
-            combination.options,
+            combination.forward.matcher,
         )
         self.link_filters = self._router.link_filters
         self._announcements = Announcements(self._forwarding, effects)
         listener: InterestListener = self._router
         self._optimiser: OptimiserRole | None = None
-        if combination.has_optimiser:
+        if combination.has_optimiser and isinstance(combination.forward, Prefix):
             # Imported here: it brings kernels along, as prefix forwarding does.
             from palio.routing.forwarding.prefix.optimiser_role import OptimiserRole
 
             self._optimiser = OptimiserRole(
-                node, incarnation, combination.options, self._router, self._announcements, in_use, effects
+                node, incarnation, combination.forward, self._router, self._announcements, in_use, effects
             )
             listener = self._optimiser.reports
         self.tables = (
@@ -138,7 +139,7 @@ class Broker:
         )
         self._hierarchy: Election | None = None
         if combination.is_hierarchical:
-            own = candidate_of(node, incarnation, combination.options.get("root"))
+            own = candidate_of(node, incarnation, combination.broker.root)
             self._hierarchy = Election(own, self._on_root_elected, effects)
         # The tables report to the router, and the router looks up recipients in them: one must be made first.
         self._router.serve(self.tables.subscriptions)
@@ -245,6 +246,12 @@ class Broker:
     def content_reads(self) -> int:
         """The number of events whose content this broker has examined."""
         return self._router.content_reads
+
+    @property
+    def measures(self) -> Measures:
+        """The counts of this broker since it started; false positives are counted by the links that carry them."""
+        own = Measures(content_reads=self._router.content_reads, header_bytes=self._router.header_bytes)
+        return own + self._forwarding.measures() if isinstance(self._forwarding, HasMeasures) else own
 
     # Links
 
@@ -379,7 +386,7 @@ def _forwarding(
     if combination.propagation == "flooding":
         return FloodForwarding() if states is None else TreeFlooding(states)
     setting = ForwardingConfig(
-        node, incarnation, combination.propagation, combination.advertisements, combination.options, homes, states
+        node, incarnation, combination.propagation, combination.advertisements, combination.forward, homes, states
     )
     if combination.is_hierarchical:
         return HierarchicalForwarding(setting)
