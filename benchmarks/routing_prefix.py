@@ -23,6 +23,7 @@ from palio.routing.forwarding.prefix.prefix_forwarding import PrefixForwarding
 from palio.routing.forwarding.prefix.routing_tree import RoutingTree
 from palio.routing.forwarding.prefix.tree_version import TreeVersion, encode_tree
 from palio.routing.forwarding.strategy import ForwardingConfig
+from palio.routing.strategies import Prefix
 
 HEADER = "prefix: batches"
 _CUT = 2
@@ -67,7 +68,7 @@ def _tree(work: Work, count: int) -> tuple[TreeVersion, float]:
 def _broker(work: Work, tree: TreeVersion, **options: Any) -> PrefixForwarding:
     """A broker with the optimiser's tree, on which any node may have tags."""
     forwarding: PrefixForwarding = work.told(
-        PrefixForwarding(ForwardingConfig(propagation="covering", options=options))
+        PrefixForwarding(ForwardingConfig(propagation="covering", chosen=Prefix(**options)))
     )
     forwarding.on_announcement(ROUTING_TREES_TOPIC, 1, encode_tree(tree))
     return forwarding

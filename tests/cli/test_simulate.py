@@ -147,7 +147,7 @@ def test_a_file_that_is_no_network_is_named(tmp_path: Path) -> None:
 def test_of_several_strategies_those_that_do_not_go_together_are_left_out(tmp_path: Path) -> None:
     answer = simulate("--propagation", "flooding", "--forwarding", "all")
     assert answer.exit_code == 0
-    assert answer.stderr.count("left out: ") == 3
+    assert answer.stderr.count("left out: ") == 4
 
 
 @pytest.mark.parametrize("content", ["", "[1, 2]", "{}", '{"nodes": [{"id": 1}], "edges": [{"source": 1}]}'])

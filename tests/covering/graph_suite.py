@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from hypothesis import strategies as st
 
+from palio.covering.classical.counting import CountingIndex
 from palio.covering.classical.kdtree import KdTreeIndex
 from palio.covering.classical.posets import DenseGraph, PosetForest, SienaPoset
 from palio.covering.covering_index import AdaptiveIndex, ColumnarIndex, CoveringIndex, LinearIndex
@@ -27,6 +28,7 @@ INDEXES: dict[str, Callable[[], CoveringIndex]] = {
     "linear": LinearIndex,
     "columnar": ColumnarIndex,
     "growing": AdaptiveIndex,
+    "counting": CountingIndex,
     "k-d tree": KdTreeIndex,
     "k-d tree of few points": SmallKdTreeIndex,
 }
@@ -37,6 +39,7 @@ EXACT: dict[str, Callable[[], RelationGraph]] = {
     "flat, k = 1": FlatGraph,
     "flat, k = 3": lambda: FlatGraph(k=3),
     "flat, columnar": lambda: FlatGraph(index=ColumnarIndex),
+    "flat, counting": lambda: FlatGraph(k=2, index=CountingIndex),
     "flat, k-d tree": lambda: FlatGraph(k=2, index=SmallKdTreeIndex),
 }
 

@@ -21,6 +21,8 @@ ID = messages.EventId(1, 2, 3)
 MESSAGES: list[Any] = [
     messages.Begin(),
     messages.Subscribe(KEY, WANTED),
+    messages.Subscribe(KEY, WANTED, 7),
+    messages.LinkState(7, 2, 3, (1, 4)),
     messages.Subscribe(KEY, Filter.parse("hour(at) = 3", timezone="Europe/Oslo")),
     messages.Unsubscribe(KEY),
     messages.Advertise(KEY, WANTED),

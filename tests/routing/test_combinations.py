@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from palio import IllegalCombination, InvalidArgument
-from palio.routing.combinations import FORWARDINGS, OPTION_KINDS, PROPAGATIONS, Combination, legal_combinations
+from palio.routing.combinations import FORWARDINGS, PROPAGATIONS, Combination, legal_combinations
+from palio.routing.strategies import OPTION_NAMES
 
 OPTIONS: dict[str, tuple[str, dict[str, Any]]] = {
     "content": ("content", {}),
@@ -18,13 +19,14 @@ OPTIONS: dict[str, tuple[str, dict[str, Any]]] = {
     "optimiser": ("prefix", {"tree": "optimiser"}),
     "local": ("prefix", {"tree": "local"}),
     "bloom": ("bloom", {}),
+    "group": ("group", {}),
 }
 LEGAL = {
     "flooding": {"content"},
-    "simple": {"content", "always", "partial", "optimiser", "local", "bloom"},
-    "identity": {"content", "always", "partial", "optimiser", "local", "bloom"},
-    "covering": {"content", "partial", "optimiser"},
-    "merging": {"content", "partial", "optimiser"},
+    "simple": {"content", "always", "partial", "optimiser", "local", "bloom", "group"},
+    "identity": {"content", "always", "partial", "optimiser", "local", "bloom", "group"},
+    "covering": {"content", "partial", "optimiser", "group"},
+    "merging": {"content", "partial", "optimiser", "group"},
 }
 
 
@@ -43,13 +45,32 @@ def test_the_table_of_combinations(propagation: str, choice: str, advertisements
         assert caught.value.reason
 
 
+@pytest.mark.parametrize("choice", OPTIONS)
+@pytest.mark.parametrize("propagation", PROPAGATIONS)
+def test_trees_of_publishers_go_with_the_table_and_with_advertisements_only_where_lists_name_brokers(
+    propagation: str, choice: str
+) -> None:
+    forwarding, options = OPTIONS[choice]
+    for advertisements in (False, True):
+        legal = choice in LEGAL[propagation] and (not advertisements or propagation == "flooding" or choice == "group")
+        try:
+            made = Combination(propagation, forwarding, advertisements, options={**options, "paths": "publisher"})
+        except IllegalCombination as error:
+            assert not legal, error
+        else:
+            assert legal
+            assert made.has_homes is (propagation != "flooding")
+
+
 def test_all_legal_combinations_are_listed_once() -> None:
     listed = [str(each) for each in legal_combinations()]
     assert len(listed) == len(set(listed))
     # Those of the table, without prefix by a local tree where there are advertisements, and reuse `never` everywhere.
-    # And a hierarchy for every propagation but flooding.
-    hierarchies = len(PROPAGATIONS) - 1
-    assert len(listed) == sum(len(row) for row in LEGAL.values()) * 2 - 2 + 2 * len(PROPAGATIONS) + hierarchies
+    # And a hierarchy for every propagation but flooding. With trees of publishers the table and reuse `never` once, and
+    # where there are advertisements those two of flooding, and group forwarding.
+    table, others = sum(map(len, LEGAL.values())), len(PROPAGATIONS) - 1
+    shared = 2 * table - 2 + 2 * len(PROPAGATIONS)
+    assert len(listed) == shared + others + table + len(PROPAGATIONS) + 2 + others
     assert {each.forwarding for each in legal_combinations()} == set(FORWARDINGS)
 
 
@@ -69,7 +90,7 @@ def test_a_raw_lossy_link_is_refused(fault: str) -> None:
 def test_what_there_is_not_is_refused_with_what_there_is() -> None:
     with pytest.raises(InvalidArgument, match="known are flooding, simple, identity, covering, merging"):
         Combination("gossip")
-    with pytest.raises(InvalidArgument, match="mode of reuse"):
+    with pytest.raises(InvalidArgument, match=r"there is no mode .sometimes.; known are never, always, partial"):
         Combination("simple", "reuse", options={"mode": "sometimes"})
 
 
@@ -77,7 +98,7 @@ def test_every_option_is_documented(project_folder: Path) -> None:
     page = (project_folder / "docs" / "routing.md").read_text()
     rows = [line.split("|")[1] for line in page.splitlines() if line.startswith("| `")]
     documented = {name for row in rows for name in re.findall(r"`(\w+)`", row)}
-    assert set(OPTION_KINDS) == documented - {"flooding", "simple", "identity", "covering", "merging"}
+    assert documented - {"flooding", "simple", "identity", "covering", "merging"} == OPTION_NAMES
 
 
 @pytest.mark.parametrize(

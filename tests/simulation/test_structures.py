@@ -18,6 +18,7 @@ COVERING: list[dict[str, Any]] = [
     {"graph": "poset"},
     {"index": "linear", "parents": 3},
     {"index": "columnar"},
+    {"index": "counting"},
     {"index": "kdtree"},
     {"index": "curve", "domains": DOMAINS},
     {"index": "curve", "domains": DOMAINS, "curve": "hilbert", "epsilon": 0.3},
@@ -60,7 +61,7 @@ def test_a_thousand_seeds(propagation: str, forwarding: str, options: dict[str, 
         _judged(propagation, forwarding, options, seed)
 
 
-@pytest.mark.parametrize("options", [each for each in COVERING if "lazy" not in each.values()][:7], ids=str)
+@pytest.mark.parametrize("options", [each for each in COVERING if "lazy" not in each.values()][:8], ids=str)
 def test_exact_structures_forward_the_same_filters(options: dict[str, Any]) -> None:
     tables = []
     for each in ({}, options):

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import wraps
 from pathlib import Path
+from textwrap import fill
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -13,6 +14,7 @@ import click
 from palio.errors import InvalidArgument, UnknownLanguage
 from palio.filters.registry import OWN_LANGUAGES, languages
 from palio.network.data_directory import DEFAULT_PATH
+from palio.routing.strategies import OPTION_TYPES, ForwardingChoice, Options, options_help
 
 if TYPE_CHECKING:
     from palio.network.client.broker import ConnectionContext
@@ -64,6 +66,21 @@ def parse_option(text: str) -> tuple[str, Any]:
         except ValueError:
             continue
     return name, {"true": True, "false": False}.get(value, value)
+
+
+def strategy_options(examples: str) -> Callable[[_Command], _Command]:
+    """`--option`, which the command gets as `options`, with a list of all that there are."""
+    return click.option(
+        "--option", "options", multiple=True, metavar="NAME=VALUE",
+        help=f"An option, such as {examples}; may be repeated. They are listed below.",
+    )  # fmt: skip
+
+
+def options_epilog(*without: type[Options]) -> str:
+    """The options of all strategies, for the end of a command's help."""
+    kinds = [each for each in (*OPTION_TYPES, ForwardingChoice) if each not in without]
+    lines = [fill(line, 76, initial_indent="  ", subsequent_indent="    ") for line in options_help(kinds)]
+    return "\n".join(("\b", "Options (docs/routing.md):", *lines))
 
 
 @dataclass(frozen=True, slots=True)

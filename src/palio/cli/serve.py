@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from palio.cli import terminal
-from palio.cli.common_options import parse_option
+from palio.cli.common_options import options_epilog, parse_option, strategy_options
 from palio.routing.combinations import FORWARDINGS, PROPAGATIONS
+from palio.routing.strategies import SimulationOptions
 
 if TYPE_CHECKING:
     from palio.network.server.process import Server
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 
 
-@click.command()
+@click.command(epilog=options_epilog(SimulationOptions))
 @click.option(
     "--listen",
     multiple=True,
@@ -37,7 +38,7 @@ _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 @click.option("--propagation", type=click.Choice(PROPAGATIONS), help="How subscriptions spread.  [default: identity]")
 @click.option("--forwarding", type=click.Choice(FORWARDINGS), help="How events move.  [default: content]")
 @click.option("--advertisements", is_flag=True, help="Publishers advertise, and subscriptions go only towards them.")
-@click.option("--option", "options", multiple=True, metavar="NAME=VALUE", help="An option of the strategies.")
+@strategy_options("index=kdtree, mode=always or paths=publisher")
 @click.option("--http", metavar="PLACE", help="HTTP address, HOST:PORT; `off` disables HTTP.  "
               "[default: 127.0.0.1:7480, if it is free]")  # fmt: skip
 @click.option("--origin", "origins", multiple=True, metavar="URL", help="Web pages of this origin may use the broker.")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from palio.cli import terminal
-from palio.cli.common_options import parse_option
+from palio.cli.common_options import options_epilog, parse_option, strategy_options
 from palio.cli.simulation_run import ARRIVALS, QUIET, Cost, Scenario, ScenarioRun, cost_of, print_costs
 from palio.errors import IllegalCombination, InvalidArgument
 from palio.routing.combinations import FORWARDINGS, PROPAGATIONS
@@ -19,6 +19,7 @@ from palio.workloads.generated import WORKLOADS
 from palio.workloads.network_workload import PLACEMENTS, flights_feed, generated_feed, padres_feed
 
 if TYPE_CHECKING:
+    from palio.routing.combinations import Combination
     from palio.simulation import Network, Topology
 
 _TOPOLOGIES: Final = ("line", "star", "tree", "random", "mesh", "transit-stub")
@@ -26,7 +27,7 @@ _FLIGHTS: Final = "flights"
 _EXIT_WRONG: Final = 1
 
 
-@click.command()
+@click.command(epilog=options_epilog())
 @click.option("--topology", default="tree", show_default=True, metavar="SHAPE",
               help=f"How brokers are linked: {', '.join(_TOPOLOGIES)}, or a file: JSON with `nodes` and `edges`, or a "
                    "matrix of round-trip times in milliseconds.")  # fmt: skip
@@ -58,8 +59,7 @@ _EXIT_WRONG: Final = 1
 @click.option(
     "--seed", type=int, default=0, show_default=True, help="Seed of the random choices; a seed determines the run."
 )
-@click.option("--option", "options", multiple=True, metavar="NAME=VALUE",
-              help="loss=0.1, delay=0.02, mode=always, slack=0.2, …; may be repeated.")  # fmt: skip
+@strategy_options("loss=0.1, mode=always or paths=publisher")
 @click.option("--draw", type=click.Path(dir_okay=False, path_type=Path), default=Path("network.svg"), show_default=True,
               metavar="FILE", help="Draw the network and its traffic, as .svg or .png (extra `draw`).")  # fmt: skip
 @click.option("--no-draw", is_flag=True, help="Draw nothing.")
@@ -125,8 +125,8 @@ def simulate(
     combinations = list(_combinations(propagations, forwardings, advertisements, given))
     costs = []
     network: Network | None = None
-    for propagation, forwarding in combinations:
-        network, cost = _run(shape, propagation, forwarding, advertisements, scenario, given)
+    for combination in combinations:
+        network, cost = _run(shape, combination, scenario)
         costs.append(cost)
         if as_json:
             terminal.print_json(asdict(cost), at_once=True)
@@ -166,47 +166,42 @@ def _topology(name: str, brokers: int, hosts: int | None, seed: int) -> Topology
 
 def _combinations(
     propagations: tuple[str, ...], forwardings: tuple[str, ...], advertisements: bool, options: dict[str, Any]
-) -> Iterator[tuple[str, str]]:
+) -> Iterator[Combination]:
     """The requested combinations that are legal; an illegal one is an error if it is the only one."""
-    from palio.routing.combinations import Combination
+    from palio.routing.combinations import Combination, own_options
 
     asked = [
         (propagation, forwarding)
         for propagation in (PROPAGATIONS if "all" in propagations else propagations)
         for forwarding in (FORWARDINGS if "all" in forwardings else forwardings)
     ]
-    for propagation, forwarding in asked:
+    # Of several combinations each takes the options that it has; one that none of them has is an error.
+    own = [own_options(*names, options) for names in asked]
+    unused = options.keys() - {name for each in own for name in each}
+    for (propagation, forwarding), taken in zip(asked, own, strict=True):
+        chosen = options if unused else taken
         try:
-            Combination(propagation, forwarding, advertisements, options=options)
+            yield Combination(propagation, forwarding, advertisements, options=chosen)
         except IllegalCombination as error:
-            if len(asked) == 1:
+            if len(asked) == 1 or unused:
                 raise
             terminal.messages().print(f"left out: {error}", soft_wrap=True)
-            continue
-        yield propagation, forwarding
 
 
-def _run(
-    shape: Topology,
-    propagation: str,
-    forwarding: str,
-    advertisements: bool,
-    scenario: Scenario,
-    options: dict[str, Any],
-) -> tuple[Network, Cost]:
+def _run(shape: Topology, choices: Combination, scenario: Scenario) -> tuple[Network, Cost]:
     from palio.simulation import Network
 
     begun = time.perf_counter()
     net = Network(
         shape,
-        propagation=propagation,
-        forwarding=forwarding,
-        advertisements=advertisements,
+        propagation=choices.propagation,
+        forwarding=choices.forwarding,
+        advertisements=choices.advertisements,
         seed=scenario.seed,
-        options=options,
+        options=choices.options,
     )
     events = len(scenario.feed.events)
-    with terminal.progress(terminal.messages(), f"{propagation}, {forwarding}", events) as progress:
+    with terminal.progress(terminal.messages(), f"{choices.propagation}, {choices.forwarding}", events) as progress:
         task = progress.add_task("", total=events, done="")
         ScenarioRun(net, scenario).run(
             lambda done: progress.update(task, completed=done, done=terminal.plural(done, "event"))

@@ -2,7 +2,7 @@
 
 `AdaptiveIndex` is the default of relation graphs. It starts as a `LinearIndex` and becomes a `ColumnarIndex`: most
 brokers have few filters for most neighbours, and arrays would only cost them memory; from some dozens on they pay.
-`classical` has two more indexes behind the same protocol, a k-d tree and the Z-curve.
+`classical` has three more indexes behind the same protocol: counting, a k-d tree and space-filling curves.
 
 In the columnar index a filter's extent is a row of numbers, two for each attribute, and to be covered is to be at most
 as great in all of them (Shen §4.6.1). One kernel compares a thousand rows at a time in vectors, which for tens of

@@ -97,11 +97,11 @@ def find_in_columns(columns: Any, count: int, corner: Any, direction: int, first
             if direction == DOMINATING:
                 for row in range(size):
                     passed[row] &= np.uint8(values[row] >= asked)
-                    left += passed[row]
+                    left += int(passed[row])  # interpreted, a byte would overflow
             else:
                 for row in range(size):
                     passed[row] &= np.uint8(values[row] <= asked)
-                    left += passed[row]
+                    left += int(passed[row])  # interpreted, a byte would overflow
             if left == 0:
                 break
         if left > 0:

@@ -44,18 +44,22 @@ from palio.routing.effects import (
 from palio.routing.election import Election, candidate_of
 from palio.routing.event_router import EventRouter, LinkCredit
 from palio.routing.forwarding.content import FloodForwarding, HierarchicalForwarding
+from palio.routing.forwarding.multicast import MulticastForwarding, TreeFlooding
 from palio.routing.forwarding.precomputed_headers import SnapshotSource, TableSnapshot
 from palio.routing.forwarding.strategy import Forwarding, ForwardingConfig, InterestListener, make_forwarding
+from palio.routing.home_tables import HomeBrokers, HomeRoutingTables
+from palio.routing.link_states import LinkStates
 from palio.routing.log_replay import LogReplay
+from palio.routing.measures import HasMeasures, Measures
 from palio.routing.messages import Offer, Publish, PublishClient, Request, Settle
 from palio.routing.routing_tables import RoutingTables
 from palio.routing.spanning_tree import ActiveLinks, SpanningTree, fixed_random
+from palio.routing.strategies import Prefix
 
 if TYPE_CHECKING:
     from palio.routing.forwarding.prefix.optimiser_role import OptimiserRole
 
 _EMPTY_DISK: Final = Remembered()
-_MAX_WAITING_EVENTS: Final = 10_000  # for the credit of one link
 
 
 class Broker:
@@ -76,6 +80,7 @@ class Broker:
         "_requests",
         "_router",
         "_settlement",
+        "_states",
         "claims",
         "combination",
         "delivery",
@@ -102,28 +107,39 @@ class Broker:
         tree = SpanningTree(node, incarnation, random, effects) if combination.has_circles else None
         self._links = ActiveLinks(tree, self._open_link, self._close_link, self._restart_link, effects)
         in_use = self._links.in_use
-        self._forwarding = _forwarding(node, incarnation, combination)
-        self._credit = LinkCredit(int(combination.options.get("queue", _MAX_WAITING_EVENTS)), effects)
+        self._states = LinkStates(node, incarnation, effects) if combination.has_publisher_trees else None
+        homes = HomeBrokers() if combination.has_homes else None
+        self._forwarding = _forwarding(node, incarnation, combination, homes, self._states)
+        self._credit = LinkCredit(combination.broker.queue, effects)
         self.delivery = DurableDelivery(node, incarnation, combination, remembered, tokens, effects)
         self._router = EventRouter(
-            self._forwarding, self._credit, self.delivery, combination.has_circles, effects, combination.options
+            self._forwarding if homes is None else MulticastForwarding(self._forwarding, homes, self._states),
+            self._credit,
+            self.delivery,
+            combination.has_circles,
+            effects,
+            combination.forward.matcher,
         )
         self.link_filters = self._router.link_filters
         self._announcements = Announcements(self._forwarding, effects)
         listener: InterestListener = self._router
         self._optimiser: OptimiserRole | None = None
-        if combination.has_optimiser:
+        if combination.has_optimiser and isinstance(combination.forward, Prefix):
             # Imported here: it brings kernels along, as prefix forwarding does.
             from palio.routing.forwarding.prefix.optimiser_role import OptimiserRole
 
             self._optimiser = OptimiserRole(
-                node, incarnation, combination.options, self._router, self._announcements, in_use, effects
+                node, incarnation, combination.forward, self._router, self._announcements, in_use, effects
             )
             listener = self._optimiser.reports
-        self.tables = RoutingTables(node, combination, listener, effects)
+        self.tables = (
+            RoutingTables(node, combination, listener, effects)
+            if homes is None
+            else HomeRoutingTables(node, combination, listener, effects, homes)
+        )
         self._hierarchy: Election | None = None
         if combination.is_hierarchical:
-            own = candidate_of(node, incarnation, combination.options.get("root"))
+            own = candidate_of(node, incarnation, combination.broker.root)
             self._hierarchy = Election(own, self._on_root_elected, effects)
         # The tables report to the router, and the router looks up recipients in them: one must be made first.
         self._router.serve(self.tables.subscriptions)
@@ -231,6 +247,12 @@ class Broker:
         """The number of events whose content this broker has examined."""
         return self._router.content_reads
 
+    @property
+    def measures(self) -> Measures:
+        """The counts of this broker since it started; false positives are counted by the links that carry them."""
+        own = Measures(content_reads=self._router.content_reads, header_bytes=self._router.header_bytes)
+        return own + self._forwarding.measures() if isinstance(self._forwarding, HasMeasures) else own
+
     # Links
 
     def _on_received(self, received: Received) -> None:
@@ -249,12 +271,16 @@ class Broker:
     def _on_link_up(self, up: LinkUp) -> None:
         self._credit.open_link(up.link, up.credit)
         self._links.on_link_up(up.link, up.neighbour)
+        if self._states is not None:
+            self._states.on_link_up(up.link, up.neighbour, self._links.in_use)
 
     def _on_link_down(self, down: LinkDown) -> None:
         self._credit.close_link(down.link)
         # Before the link is closed: answers to a neighbour that is gone are dropped, not sent as failed attempts.
         self.delivery.on_link_down(down.link)
         self._links.on_link_down(down.link)
+        if self._states is not None:
+            self._states.on_link_down(down.link, self._links.in_use)
 
     def _on_timer(self, fired: TimerFired) -> None:
         if fired.name == RETRY_TIMER:
@@ -272,6 +298,8 @@ class Broker:
         for election in self._elections:
             election.open_link(link)
         self._announcements.open_link(link)
+        if self._states is not None:
+            self._states.open_link(link)
 
     def _close_link(self, link: int) -> None:
         """Give a link up: all that came by it is withdrawn."""
@@ -307,6 +335,12 @@ class Broker:
             self._effects.append(Drop("no optimiser here", message))
         else:
             self._optimiser.on_report(link, message)
+
+    def _on_link_state(self, link: int, message: messages.LinkState) -> None:
+        if self._states is None:
+            self._effects.append(Drop("no trees of publishers here", message))
+        else:
+            self._states.receive(message, self._links.others(link))
 
     def _on_root_elected(self, root: messages.Candidate, parent: int) -> None:
         self.tables.direct(parent)
@@ -346,11 +380,13 @@ class Broker:
             done.result()
 
 
-def _forwarding(node: int, incarnation: int, combination: Combination) -> Forwarding:
+def _forwarding(
+    node: int, incarnation: int, combination: Combination, homes: HomeBrokers | None, states: LinkStates | None
+) -> Forwarding:
     if combination.propagation == "flooding":
-        return FloodForwarding()
+        return FloodForwarding() if states is None else TreeFlooding(states)
     setting = ForwardingConfig(
-        node, incarnation, combination.propagation, combination.advertisements, combination.options
+        node, incarnation, combination.propagation, combination.advertisements, combination.forward, homes, states
     )
     if combination.is_hierarchical:
         return HierarchicalForwarding(setting)
@@ -383,6 +419,7 @@ _CONTROL_HANDLERS: Final[dict[type[messages.Message], Callable[[Broker, int, Any
     messages.Announce: Broker._on_announce,
     messages.Report: Broker._on_report,
     messages.Candidate: Broker._on_candidate,
+    messages.LinkState: Broker._on_link_state,
     messages.Reach: lambda broker, link, message: broker.delivery.on_reach(link, message),
     messages.Replay: lambda broker, link, message: broker._replay.on_replay(link, message),
     messages.Replayed: lambda broker, link, message: broker._replay.on_replayed(link, message),

@@ -1,100 +1,55 @@
 """Combinations of propagation, forwarding and options: which are legal, and the reason for each refusal.
 
-| propagation | content | reuse always | reuse partial | prefix, optimiser's | prefix, local | Bloom |
-|---|---|---|---|---|---|---|
-| flooding | yes | | | | | |
-| simple, identity | yes | yes | yes | yes | yes | yes |
-| covering, merging | yes | | yes | yes | | |
-| with advertisements | yes | as its row | as its row | yes | | as its row |
+| propagation | content | reuse always | reuse partial | prefix, optimiser's | prefix, local | Bloom | group |
+|---|---|---|---|---|---|---|---|
+| flooding | yes | | | | | | |
+| simple, identity | yes | yes | yes | yes | yes | yes | yes |
+| covering, merging | yes | | yes | yes | | | yes |
+| with advertisements | yes | as its row | as its row | yes | | as its row | yes |
+| with trees of publishers | yes | as its row | as its row | yes | as its row | as its row | yes |
+| with both | flooding | | | | | | yes |
 
 Reuse `never` is content forwarding under another name, and goes wherever that goes (Shen §3.3).
 
-An option of unknown name is refused: it would be ignored without a word.
+An option of unknown name is refused, and so is one that none of the chosen strategies has (`strategies`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from difflib import get_close_matches
-from math import isfinite
+from itertools import product
 from typing import Any, Final
 
 from palio.errors import IllegalCombination, InvalidArgument
-
-OPTION_KINDS: Final[dict[str, str]] = {
-    **dict.fromkeys("delay jitter loss duplication reordering bandwidth disk drift skew".split(), "a number"),
-    **dict.fromkeys("slack threshold interval patience rate".split(), "a number"),
-    "epsilon": "a number",
-    **dict.fromkeys("queue spill window n m k satisfied height parents budget".split(), "a whole number"),
-    **dict.fromkeys(("optimiser", "root"), "true, false or the number of a broker"),
-    **dict.fromkeys("mode tree key graph index domains curve matcher digests structure".split(), "a text"),
-    **dict.fromkeys("session circles stamps hierarchy".split(), "true or false"),
-}
-SIMULATION_OPTIONS: Final = frozenset(
-    "delay jitter loss duplication reordering bandwidth disk drift skew stamps session".split()
+from palio.routing.strategies import (
+    FORWARDING_TYPES,
+    PROPAGATION_TYPES,
+    BrokerOptions,
+    ForwardingChoice,
+    Prefix,
+    Propagation,
+    Reuse,
+    SimulationOptions,
+    check_options,
+    owners_of,
+    taken,
 )
-_FRACTIONS: Final = "loss duplication reordering drift epsilon".split()  # from 0 to below 1
-_MINIMUM: Final[dict[str, int]] = {
-    **dict.fromkeys("delay jitter disk skew slack threshold interval patience queue height optimiser root".split(), 0),
-    **dict.fromkeys("n spill window satisfied parents budget".split(), 1),
-}
-_TYPES_OF_KIND: Final[dict[str, tuple[type, ...]]] = {
-    "a number": (int, float),
-    "a whole number": (int,),
-    "a text": (str, int),  # digits on a command line are read as a number
-    "true or false": (bool, int),
-    "true, false or the number of a broker": (bool, int),
-}
 
-
-def check_options(options: Mapping[str, Any]) -> None:
-    """Refuse unknown options, and values that an option cannot have."""
-    for name, value in options.items():
-        kind = OPTION_KINDS.get(name)
-        if kind is None:
-            close = get_close_matches(str(name), OPTION_KINDS, 1)
-            known = f"did you mean {close[0]}?" if close else f"known are {', '.join(sorted(OPTION_KINDS))}"
-            raise InvalidArgument(f"there is no option {name!r} of a network; {known}")
-        if value is None and name == "bandwidth":  # without a bound
-            continue
-        # By `type`, not `isinstance`: a boolean is an integer to Python, and no number here.
-        if type(value) not in _TYPES_OF_KIND[kind] or (type(value) is float and not isfinite(value)):
-            raise InvalidArgument(f"{name} is {kind}, not {value!r}")
-        if name in _FRACTIONS and not 0 <= value < 1:
-            raise InvalidArgument(f"{name} is a share from 0 to below 1, not {value!r}")
-        if name in _MINIMUM and value < _MINIMUM[name]:
-            raise InvalidArgument(f"{name} is {kind} from {_MINIMUM[name]} on, not {value!r}")
-        if name == "slack" and value > 1:
-            raise InvalidArgument(f"slack is a share from 0 to 1, not {value!r}")
-
-
-PROPAGATIONS: Final = ("flooding", "simple", "identity", "covering", "merging")
-FORWARDINGS: Final = ("content", "reuse", "prefix", "bloom")
+PROPAGATIONS: Final = tuple(PROPAGATION_TYPES)
+FORWARDINGS: Final = tuple(FORWARDING_TYPES)
 UPKEEPS: Final = ("hard",)
 REUSE_MODES: Final = ("never", "always", "partial")
 PREFIX_TREES: Final = ("local", "optimiser")
 
-_STRUCTURES: Final[dict[str, tuple[str, ...]]] = {
-    "graph": ("flat", "lazy", "dense", "forest", "poset"),
-    "index": ("adaptive", "linear", "columnar", "kdtree", "curve"),
-    "curve": ("z", "gray", "hilbert"),
-    "matcher": ("columnar", "counting", "kdtree"),
-    "digests": ("index", "sbsposet"),
-    "structure": ("table", "sbstree", "counting", "skiptree"),
-}
-_COVERING_OPTIONS: Final = ("graph", "parents", "index", "domains", "curve", "epsilon", "budget")
-STRUCTURE_OPTIONS: Final = frozenset((*_STRUCTURES, *_COVERING_OPTIONS))  # of one broker; neighbours may have others
 _SUPPRESSING: Final = ("covering", "merging")  # not every filter reaches every broker
-_LOSSY: Final = ("loss", "duplication", "reordering")
 
 
 @dataclass(frozen=True, slots=True)
 class Combination:
-    """One choice for each axis, and the options. The constructor refuses illegal ones.
+    """One choice for each axis, and the options by name. The constructor refuses illegal ones.
 
-    The options that matter here: `mode` of reuse (never, always, partial), `tree` of prefix (local, optimiser),
-    `session` and the faults of links, for which hard upkeep needs it, and `circles`.
+    `spread`, `forward`, `broker` and `simulation` are the same options by strategy, with their defaults.
     """
 
     propagation: str = "simple"
@@ -102,28 +57,39 @@ class Combination:
     advertisements: bool = False
     upkeep: str = "hard"
     options: Mapping[str, Any] = field(default_factory=dict)
+    spread: Propagation = field(init=False, repr=False, compare=False)
+    forward: ForwardingChoice = field(init=False, repr=False, compare=False)
+    broker: BrokerOptions = field(init=False, repr=False, compare=False)
+    simulation: SimulationOptions = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         check_options(self.options)
         _one_of("propagation", self.propagation, PROPAGATIONS)
         _one_of("forwarding", self.forwarding, FORWARDINGS)
         _one_of("upkeep", self.upkeep, UPKEEPS)
-        _one_of("mode of reuse", self.mode, REUSE_MODES)
-        _one_of("tree of prefix", self.tree, PREFIX_TREES)
-        self._check_structures()
+        # The dataclass is frozen, and these are what it means.
+        object.__setattr__(self, "spread", taken(PROPAGATION_TYPES[self.propagation], self.options))
+        object.__setattr__(self, "forward", taken(FORWARDING_TYPES[self.forwarding], self.options))
+        object.__setattr__(self, "broker", taken(BrokerOptions, self.options))
+        object.__setattr__(self, "simulation", taken(SimulationOptions, self.options))
+        own = own_options(self.propagation, self.forwarding, self.options)
+        for name in (each for each in self.options if each not in own):
+            raise IllegalCombination(f"{self} with {name}", f"{name} is an option of {owners_of(name)}")
         reason = self._refusal()
         if reason is not None:
             raise IllegalCombination(str(self), reason)
 
     @property
     def mode(self) -> str:
-        return str(self.options.get("mode", "partial"))
+        return self.forward.mode if isinstance(self.forward, Reuse) else "partial"
 
     @property
     def tree(self) -> str:
         """The origin of the routing tree of prefix forwarding; local by default, where that is legal."""
+        if isinstance(self.forward, Prefix) and self.forward.tree is not None:
+            return self.forward.tree
         local = self.propagation not in _SUPPRESSING and not self.advertisements
-        return str(self.options.get("tree", "local" if local else "optimiser"))
+        return "local" if local else "optimiser"
 
     @property
     def has_optimiser(self) -> bool:
@@ -133,35 +99,32 @@ class Combination:
     @property
     def is_hierarchical(self) -> bool:
         """Whether filters go only towards the root of a hierarchy, and every event goes there."""
-        return bool(self.options.get("hierarchy", False))
+        return bool(self.broker.hierarchy)
+
+    @property
+    def has_publisher_trees(self) -> bool:
+        """Whether an event goes along a tree of the broker that accepted it, instead of one tree for all."""
+        return self.broker.paths == "publisher"
+
+    @property
+    def has_homes(self) -> bool:
+        """Whether brokers know the home broker of each filter, not only the link by which it came."""
+        return self.propagation != "flooding" and (self.has_publisher_trees or self.forwarding == "group")
 
     @property
     def is_faulty(self) -> bool:
         """Whether links lose, duplicate or reorder frames."""
-        return any(self.options.get(fault) for fault in _LOSSY)
+        return any((self.simulation.loss, self.simulation.duplication, self.simulation.reordering))
 
     @property
     def has_session(self) -> bool:
         """Whether link sessions retransmit: where links are faulty, or the option says so."""
-        return bool(self.options.get("session", self.is_faulty))
+        return self.is_faulty if self.simulation.session is None else bool(self.simulation.session)
 
     @property
     def has_circles(self) -> bool:
         """Whether there may be more than one way between brokers, so that they must agree on a spanning tree."""
-        return bool(self.options.get("circles", False))
-
-    def _check_structures(self) -> None:
-        """Refuse structures that are unknown, or that no part of the broker would use."""
-        for option, known in _STRUCTURES.items():
-            if option in self.options:
-                _one_of(option, str(self.options[option]), known)
-        for options, is_used, user in (
-            (_COVERING_OPTIONS, self.propagation in _SUPPRESSING, "covering and merging propagation"),
-            (("digests", "structure"), self.forwarding == "bloom", "bloom forwarding"),
-        ):
-            unused = [option for option in options if option in self.options]
-            if unused and not is_used:
-                raise IllegalCombination(f"{self} with {unused[0]}", f"{unused[0]} is an option of {user}")
+        return bool(self.broker.circles)
 
     def _refusal(self) -> str | None:
         if self.is_faulty and not self.has_session:
@@ -171,8 +134,15 @@ class Combination:
                 return "with flooding no filter travels, so that a hierarchy changes nothing"
             if self.advertisements:
                 return "with advertisements filters go towards publishers, in a hierarchy towards the root"
+            if self.has_publisher_trees:
+                return "in a hierarchy every event goes through the root, so that publishers have no trees of their own"
             if self.forwarding != "content":
                 return "in a hierarchy a broker knows only the filters below it, so that it cannot write a header"
+        if self.has_publisher_trees and self.advertisements and self.has_homes and self.forwarding != "group":
+            return (
+                "with advertisements a filter is known only on the shared tree between its subscriber and publishers, "
+                "and a publisher's tree goes other ways; take group forwarding, whose header names the brokers"
+            )
         if self.forwarding == "content" or (self.forwarding == "reuse" and self.mode == "never"):
             return None
         if self.propagation == "flooding":
@@ -205,18 +175,25 @@ class Combination:
             forwarding = "prefix with a local tree" if self.tree == "local" else "prefix with the optimiser's tree"
         advertised = ", with advertisements" if self.advertisements else ""
         directed = ", in a hierarchy" if self.is_hierarchical else ""
-        return f"{self.propagation} propagation and {forwarding} forwarding{advertised}{directed}"
+        trees = ", along trees of publishers" if self.has_publisher_trees else ""
+        return f"{self.propagation} propagation and {forwarding} forwarding{advertised}{directed}{trees}"
+
+
+def own_options(propagation: str, forwarding: str, options: Mapping[str, Any]) -> dict[str, Any]:
+    """Those of some options that two strategies, every broker and the simulation have."""
+    kinds = PROPAGATION_TYPES[propagation], FORWARDING_TYPES[forwarding], BrokerOptions, SimulationOptions
+    known = {name for kind in kinds for name in kind.__dataclass_fields__}
+    return {name: value for name, value in options.items() if name in known}
 
 
 def legal_combinations() -> Iterator[Combination]:
     """Every legal combination, in the order of the table."""
-    for propagation in PROPAGATIONS:
-        for advertisements in (False, True):
-            for forwarding, options in _FORWARDING_OPTIONS:
-                try:
-                    yield Combination(propagation, forwarding, advertisements, options=options)
-                except IllegalCombination:
-                    continue
+    for paths, propagation, advertisements in product(({}, {"paths": "publisher"}), PROPAGATIONS, (False, True)):
+        for forwarding, options in _FORWARDING_OPTIONS:
+            try:
+                yield Combination(propagation, forwarding, advertisements, options={**options, **paths})
+            except IllegalCombination:
+                continue
     for propagation in PROPAGATIONS[1:]:
         yield Combination(propagation, options={"hierarchy": True})
 
@@ -226,6 +203,7 @@ _FORWARDING_OPTIONS: Final[tuple[tuple[str, dict[str, Any]], ...]] = (
     *(("reuse", {"mode": mode}) for mode in REUSE_MODES),
     *(("prefix", {"tree": tree}) for tree in PREFIX_TREES),
     ("bloom", {}),
+    ("group", {}),
 )
 
 

@@ -15,9 +15,8 @@ bound here, because the broker that accepted them bounds how many are under way 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping, Sequence
-from types import MappingProxyType
-from typing import Any, Final, Protocol
+from collections.abc import Sequence
+from typing import Final, Protocol
 
 from msgspec.structs import replace
 
@@ -107,9 +106,10 @@ class EventRouter:
         "_effects",
         "_forwarding",
         "_index",
-        "_options",
+        "_matcher",
         "_working",
         "content_reads",
+        "header_bytes",
         "link_filters",
     )
 
@@ -120,7 +120,7 @@ class EventRouter:
         delivery: DurableDelivery,
         may_circle: bool,
         effects: list[Effect],
-        options: Mapping[str, Any] = MappingProxyType({}),
+        matcher: str = "columnar",
     ) -> None:
         """`may_circle` where there is more than one way between brokers, so that an event may come twice."""
         self._forwarding = forwarding
@@ -128,9 +128,10 @@ class EventRouter:
         self._credit = credit
         self._delivery = delivery
         self._effects = effects
-        self._options = options
+        self._matcher = matcher
         self.link_filters: dict[int, LinkFilter] = {}  # of those links that have one
         self.content_reads = 0  # events whose content was examined here
+        self.header_bytes = 0  # that were sent over links
         self._clients: ClientTable | None = None
         self._index: InterestIndex | None = None
         self._arrivals: list[Arrival] = []
@@ -198,10 +199,12 @@ class EventRouter:
         is_of_use = keys or arrival.interface == LOCAL or len(sends) > 1 or (sends and len(sends[0][1]) > 1)
         useless = 0 if is_of_use else came.useless + 1
         for header, links in sends:
+            encoded = b"" if header is None else headers.encode(header)
+            self.header_bytes += len(encoded) * len(links)
             sent = Publish(
                 came.id,
                 came.body,
-                b"" if header is None else headers.encode(header),
+                encoded,
                 came.hops + 1,
                 useless,
                 came.epoch,
@@ -241,7 +244,7 @@ class EventRouter:
             return found
         # Made here, at the first event that needs it: with content forwarding no event ever does.
         if self._index is None:
-            self._index = InterestIndex(filter_index_of(self._options))
+            self._index = InterestIndex(filter_index_of(self._matcher))
             for key, filter in self._clients.keys().items():
                 self._index.add(LOCAL, key, filter)
         looked_up = self._index.find_interested([arrivals[place].event for place in unknown])

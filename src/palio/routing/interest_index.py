@@ -162,11 +162,13 @@ class ClientFilter(NamedTuple):
 class ClientTable:
     """Filters of clients by name; several clients may own one key."""
 
-    __slots__ = ("_node", "_owned", "_owners", "_per_subscription", "_recipients")
+    __slots__ = ("_has_home_keys", "_node", "_owned", "_owners", "_per_subscription", "_recipients")
 
-    def __init__(self, node: int, per_subscription: bool) -> None:
-        """With `per_subscription` each name has a key of its own (simple routing); else equal filters share one."""
+    def __init__(self, node: int, per_subscription: bool, has_home_keys: bool = False) -> None:
+        """With `per_subscription` each name has a key of its own (simple routing); else equal filters share one: those
+        of all brokers, or with `has_home_keys` those of this one."""
         self._node = node
+        self._has_home_keys = has_home_keys
         self._per_subscription = per_subscription
         self._owned: dict[Client, dict[str, ClientFilter]] = {}
         # Recipients of one name each, always the same object: memos by identity depend on that.
@@ -235,7 +237,12 @@ class ClientTable:
 
     def _key(self, client: Client, name: str, filter: Filter) -> Key:
         if not self._per_subscription:
-            return filter.digest
+            return home_key(self._node, filter.digest) if self._has_home_keys else filter.digest
         # Lengths as in `event_identity`: no two owners make one text.
         owner = f"{self._node}\n{len(client)}\n{client}\n{name}".encode("utf-8", "surrogatepass")
         return blake2b(filter.digest + owner, digest_size=16).digest()
+
+
+def home_key(node: int, key: Key) -> Key:
+    """The key that a filter has for one home broker, where others have it under keys of their own."""
+    return blake2b(key, digest_size=16, key=str(node).encode()).digest()

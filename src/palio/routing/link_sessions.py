@@ -19,7 +19,7 @@ from msgspec import Struct
 
 from palio.routing import codec
 from palio.routing.codec import CANONICAL_TEXT_VERSION, WIRE_VERSION
-from palio.routing.combinations import STRUCTURE_OPTIONS, Combination
+from palio.routing.combinations import Combination
 from palio.routing.conjunctions import CONJUNCTION_LIMIT
 from palio.routing.effects import (
     CancelTimer,
@@ -39,12 +39,9 @@ from palio.routing.effects import (
     Work,
 )
 from palio.routing.messages import Frame, Grant, Hello, Message, Packet, Publish
+from palio.routing.strategies import LOCAL_OPTIONS
 
 CREDIT_WINDOW_EVENTS: Final = 1024  # that may be under way to one end of a link
-# Options that matter only inside one broker or one simulated link.
-_LOCAL_OPTIONS: Final = STRUCTURE_OPTIONS | frozenset(
-    "delay jitter loss duplication reordering bandwidth session queue disk drift skew stamps optimiser root".split()
-)
 
 
 class NetworkConstants(Struct, frozen=True, array_like=True):
@@ -65,7 +62,7 @@ class NetworkConstants(Struct, frozen=True, array_like=True):
                 "forwarding": combination.forwarding,
                 "advertisements": combination.advertisements,
                 "upkeep": combination.upkeep,
-                **{name: value for name, value in sorted(options.items()) if name not in _LOCAL_OPTIONS},
+                **{name: value for name, value in sorted(options.items()) if name not in LOCAL_OPTIONS},
             }
         )
 

@@ -46,10 +46,11 @@ class Begin(Struct, frozen=True, array_like=True, tag=1):
 
 
 class Subscribe(Struct, frozen=True, array_like=True, tag=2):
-    """Send me events that match."""
+    """Send me events that match; where filters have home brokers, they are for clients of `home` (`home_tables`)."""
 
     key: Key
     wanted: Filter
+    home: int | None = None
 
 
 class Unsubscribe(Struct, frozen=True, array_like=True, tag=3):
@@ -110,6 +111,15 @@ class Candidate(Struct, frozen=True, array_like=True, order=True, tag=20):
     rank: int
     node: int
     incarnation: int
+
+
+class LinkState(Struct, frozen=True, array_like=True, tag=21):
+    """The neighbours of a broker, for trees of publishers (`link_states`); the highest version holds."""
+
+    node: int
+    incarnation: int
+    version: int
+    neighbours: tuple[int, ...]
 
 
 class Offer(Struct, frozen=True, array_like=True, tag=9):
@@ -273,6 +283,7 @@ Control: TypeAlias = (
     | Announce
     | Report
     | Candidate
+    | LinkState
     | Offer
     | Request
     | Reach

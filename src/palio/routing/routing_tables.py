@@ -53,7 +53,9 @@ class RoutingTables:
         is_limited = combination.advertisements and combination.propagation != "flooding"
         self._listener = listener
         self._effects = effects
-        self._subscription_updates = AdvertisedUpdates(reduce) if is_limited else NeighbourUpdates(reduce)
+        # Of filters with home brokers, the home broker has reduced those of its clients, and others pass them on.
+        passed_on = Unreduced if combination.has_homes else reduce
+        self._subscription_updates = AdvertisedUpdates(passed_on) if is_limited else NeighbourUpdates(passed_on)
         self._advertisement_updates = NeighbourUpdates(reduce)
         self._served = Advertised(Unreduced()) if is_limited else None
         self.is_dirty = False  # whether `send_updates` may have something to send
@@ -152,12 +154,15 @@ class RoutingTables:
         advertisements, subscriptions = self._advertisement_updates.take(), self._subscription_updates.take()
         send = self._effects
         send += [Send(links, Advertise(key, offered)) for key, offered, links in advertisements.additions]
-        send += [Send(links, Subscribe(key, wanted)) for key, wanted, links in subscriptions.additions]
+        send += [Send(links, self._message(key, wanted)) for key, wanted, links in subscriptions.additions]
         send += [Send(links, Unsubscribe(key)) for key, links in subscriptions.withdrawals]
         send += [Send(links, Unadvertise(key)) for key, links in advertisements.withdrawals]
         if self._served is not None:
             for key in self._served.change().withdrawals:
                 send += [Reply(client, Cancelled(name)) for client, name in sorted(self.subscriptions.owners(key))]
+
+    def _message(self, key: Key, wanted: Filter) -> Subscribe:
+        return Subscribe(key, wanted)
 
     def _add_subscription(self, interface: int, key: Key, wanted: Filter) -> None:
         self.is_dirty = True

@@ -9,13 +9,14 @@ They are options of one broker, and neighbours may have others. Modules are impo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from palio.covering.covering_index import AdaptiveIndex, ColumnarIndex, CoveringIndex, LinearIndex
 from palio.covering.relation_graph import FlatGraph, LazyFlatGraph, RelationGraph
 from palio.errors import InvalidArgument
+from palio.routing.strategies import Covering
 
 if TYPE_CHECKING:
     from palio.matching.classical.brute_force import LazyMatcher
@@ -28,14 +29,14 @@ _INDEXES: Final[dict[str, Callable[[], CoveringIndex]]] = {
 }
 
 
-def relation_graph_of(options: Mapping[str, Any]) -> Callable[[], RelationGraph]:
+def relation_graph_of(chosen: Covering) -> Callable[[], RelationGraph]:
     """The constructor of the relation graph for one neighbour: `graph`, with `parents` and the `index` that it
     searches."""
-    name = options.get("graph", "flat")
+    name = chosen.graph
     if name in _FLAT_GRAPHS:
-        return partial(_FLAT_GRAPHS[name], int(options.get("parents", 1)), _covering_index_of(options))
+        return partial(_FLAT_GRAPHS[name], chosen.parents or 1, _covering_index_of(chosen))
     for option in ("parents", "index"):
-        if option in options:
+        if getattr(chosen, option) is not None:
             raise InvalidArgument(f"{option} is an option of the graphs flat and lazy, not of {name}")
     from palio.covering.classical.posets import DenseGraph, PosetForest, SienaPoset
 
@@ -43,25 +44,29 @@ def relation_graph_of(options: Mapping[str, Any]) -> Callable[[], RelationGraph]
     return graphs[name]
 
 
-def _covering_index_of(options: Mapping[str, Any]) -> Callable[[], CoveringIndex]:
-    name = options.get("index", "adaptive")
+def _covering_index_of(chosen: Covering) -> Callable[[], CoveringIndex]:
+    name = chosen.index or "adaptive"
     if name != "curve":
         for option in ("domains", "curve", "epsilon", "budget"):
-            if option in options:
+            if getattr(chosen, option) is not None:
                 raise InvalidArgument(f"{option} is an option of the index curve, not of {name}")
     if name == "kdtree":
         from palio.covering.classical.kdtree import KdTreeIndex
 
         return KdTreeIndex
+    if name == "counting":
+        from palio.covering.classical.counting import CountingIndex
+
+        return CountingIndex
     if name == "curve":
         from palio.covering.classical.zcurve import ZCurveIndex
 
         made = partial(
             ZCurveIndex,
-            parse_domains(options.get("domains", "")),
-            epsilon=float(options.get("epsilon", 0.0)),
-            budget=options.get("budget"),
-            curve=options.get("curve", "z"),
+            parse_domains(chosen.domains or ""),
+            epsilon=float(chosen.epsilon or 0.0),
+            budget=chosen.budget,
+            curve=chosen.curve or "z",
         )
         made()  # refuses what makes no curve before a broker starts
         return made
@@ -85,9 +90,9 @@ def parse_domains(text: str) -> dict[str, tuple[float, float]]:
     return domains
 
 
-def classical_matcher_of(options: Mapping[str, Any]) -> Callable[[], LazyMatcher] | None:
-    """The constructor of the `matcher` for events; None for the columnar one."""
-    match options.get("matcher", "columnar"):
+def classical_matcher_of(name: str) -> Callable[[], LazyMatcher] | None:
+    """The constructor of a matcher for events; None for the columnar one."""
+    match name:
         case "counting":
             from palio.matching.classical.counting import CountingMatcher
 

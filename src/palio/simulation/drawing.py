@@ -14,7 +14,7 @@ from palio.errors import InvalidArgument, MissingExtra
 from palio.simulation.topologies import Topology
 
 if TYPE_CHECKING:
-    from palio.simulation.network import Network
+    from palio.simulation.observation import ObservedNetwork
 
 
 def positions(topology: Topology) -> list[tuple[float, float]]:
@@ -106,7 +106,7 @@ def check_drawing(path: str | Path) -> None:
         raise MissingExtra("pictures", "draw") from None
 
 
-def draw(network: Network, path: str | Path) -> None:
+def draw(network: ObservedNetwork, path: str | Path) -> None:
     """Write a picture of a network and its traffic, as .svg or .png."""
     check_drawing(path)
     from matplotlib import rc_context
@@ -127,7 +127,7 @@ def draw(network: Network, path: str | Path) -> None:
         figure.savefig(path, dpi=120, metadata={"Date": None} if Path(path).suffix.lower() == ".svg" else None)
 
 
-def _messages(network: Network) -> dict[tuple[int, int], int]:
+def _messages(network: ObservedNetwork) -> dict[tuple[int, int], int]:
     counts = dict.fromkeys(network.links, 0)
     for flow in network.traffic:
         counts[flow.link] += flow.messages

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import gc
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 from heapq import heappop, heappush
@@ -38,6 +38,7 @@ from palio.routing.effects import (
 from palio.routing.link_sessions import NetworkConstants, Transmit
 from palio.routing.messages import Publish
 from palio.routing.node import Arrived, Connected, Disconnected, Node, NodeInput
+from palio.routing.strategies import SimulationOptions
 from palio.simulation.hosts import Host
 from palio.simulation.links import Direction, Edge, LinkModel
 from palio.simulation.topologies import Topology
@@ -142,7 +143,7 @@ class Links:
         self.traffic = Traffic()
         self.hops = 0
 
-    def build(self, links: Iterable[tuple[int, int, float | None]], options: Mapping[str, Any]) -> None:
+    def build(self, links: Iterable[tuple[int, int, float | None]], options: SimulationOptions) -> None:
         """Build links as the options of a network say; one may have a delay of its own."""
         model = LinkModel.of(options)
         for a, b, delay in links:
@@ -223,10 +224,10 @@ class Engine:
         self._on_deliver = on_deliver
         self._on_reply = on_reply
         self._on_crash = on_crash
-        self._disk_delay = float(combination.options.get("disk", 0.0))
-        drift = float(combination.options.get("drift", 0.0))
-        skew = float(combination.options.get("skew", 0.0))
-        self._stamps = bool(combination.options.get("stamps", False))
+        chosen = combination.simulation
+        drift, skew = chosen.drift, chosen.skew
+        self._disk_delay = chosen.disk
+        self._stamps = bool(chosen.stamps)
         # Random numbers are drawn only where an option needs them: runs without it stay what they were for a seed.
         rates = (1 + drift * self.random.uniform(-1, 1) if drift else 1.0 for _ in range(topology.brokers))
         self.hosts = [Host(number, rate) for number, rate in enumerate(rates)]
@@ -234,7 +235,7 @@ class Engine:
             for host in self.hosts:
                 host.skew = skew * self.random.uniform(-1, 1)
         self.links = Links(self.hosts, self.queue, self.trace, self.drops, self.random)
-        self.links.build(topology.links, combination.options)
+        self.links.build(topology.links, chosen)
         for host in self.hosts:
             self.start(host)
 
@@ -249,7 +250,7 @@ class Engine:
 
     def add_host(self) -> Host:
         """Start one more host, without links."""
-        drift = float(self.combination.options.get("drift", 0.0))
+        drift = self.combination.simulation.drift
         host = Host(len(self.hosts), 1 + drift * self.random.uniform(-1, 1) if drift else 1.0)
         self.hosts.append(host)
         self.start(host)
@@ -257,7 +258,7 @@ class Engine:
 
     def add_link(self, a: int, b: int, delay: float | None) -> None:
         """Join two hosts by one more link."""
-        self.links.build([(a, b, delay)], self.combination.options)
+        self.links.build([(a, b, delay)], self.combination.simulation)
         self.connect(self.links.edges[min(a, b), max(a, b)])
 
     def start(self, host: Host) -> None:

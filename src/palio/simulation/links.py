@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from math import inf
 from random import Random
-from typing import Any
 
 from palio.errors import InvalidArgument
+from palio.routing.strategies import SimulationOptions
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,9 +40,9 @@ class LinkModel:
         return not (self.jitter or self.loss or self.duplication or self.reordering or self.bandwidth)
 
     @classmethod
-    def of(cls, options: Mapping[str, Any]) -> LinkModel:
-        """From the options of a network, of which it takes its own."""
-        return cls(**{each.name: options[each.name] for each in fields(cls) if each.name in options})
+    def of(cls, options: SimulationOptions) -> LinkModel:
+        """From the options of a simulation, of which it takes its own."""
+        return cls(**{each.name: getattr(options, each.name) for each in fields(cls)})
 
 
 class Direction:

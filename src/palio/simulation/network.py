@@ -6,8 +6,7 @@ clock, the machine or the order of hashes: a seed gives the same run, step by st
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from math import inf
 from pathlib import Path
 from random import Random
@@ -30,21 +29,22 @@ from palio.routing.messages import (
     UnadvertiseClient,
     UnsubscribeClient,
 )
+from palio.routing.strategies import ForwardingChoice, Options, Propagation, name_and_options
 from palio.simulation import topologies
 from palio.simulation.clients import Clients
 from palio.simulation.engine import Engine
 from palio.simulation.history import Advertisement, Delivery, History, Publication, Subscription
 from palio.simulation.hosts import Host
 from palio.simulation.links import Edge
+from palio.simulation.observation import ObservedNetwork
 from palio.simulation.oracle import Verdict, judge
 from palio.simulation.topologies import Topology, component_labels
-from palio.simulation.trace import Trace, Traffic
 
 _OPERATOR = "operator"  # the client that gives brokers up
 _APPLICATION = "application"  # the client that acts where none is named
 
 
-class Network:
+class Network(ObservedNetwork):
     """Brokers and links. `Network.line`, `star`, `tree`, `random`, `mesh` and `from_graph` make the usual ones.
 
     >>> net = Network.line(3, propagation="covering")
@@ -59,24 +59,27 @@ class Network:
         self,
         topology: Topology,
         *,
-        propagation: str = "identity",
-        forwarding: str = "content",
+        propagation: str | Propagation = "identity",
+        forwarding: str | ForwardingChoice = "content",
         advertisements: bool = False,
         upkeep: str = "hard",
         seed: int = 0,
-        options: Mapping[str, Any] | None = None,
+        options: Mapping[str, Any] | Sequence[Options] = (),
     ) -> None:
         """A network in which every broker makes the same choices; `IllegalCombination` where they do not go together.
 
-        Options: how links behave (`delay`, `jitter`, `loss`, `duplication`, `reordering`, `bandwidth`), `session` to
-        repair them, `disk` for the seconds that writing takes, `drift` for the share by which clocks go wrong, `queue`
-        for the events that may wait for a link, and those of propagation and forwarding: `slack` of merging, `mode` and
-        `n` of reuse, `tree` of prefix (with `threshold` and, for the broker at which trees are made, `optimiser`).
-        Where the links have circles, brokers agree on a spanning tree.
+        Strategies are names, or have options of their own: `Merging(slack=0.1)`, `Reuse(mode="always")`. `options` are
+        those that go with every strategy, `BrokerOptions` and `SimulationOptions` for links, disks and clocks; or a
+        mapping from the names of all options to their values, as a command line has them. Where the links have circles,
+        brokers agree on a spanning tree.
         """
-        chosen = {**({"circles": True} if topology.has_circles else {}), **(options or {})}
+        given = [name_and_options(each) for each in (propagation, forwarding)]
+        kinds = [options] if isinstance(options, Mapping) else [each.given() for each in options]
+        chosen = {"circles": True} if topology.has_circles else {}
+        for each in (*kinds, *(own for _, own in given)):
+            chosen |= each
         self.topology = topology
-        self.combination = Combination(propagation, forwarding, advertisements, upkeep, chosen)
+        self.combination = Combination(given[0][0], given[1][0], advertisements, upkeep, chosen)
         self.seed = seed
         self.history = History(bool(chosen.get("disk")), advertisements)
         self._unsettled = True
@@ -365,75 +368,6 @@ class Network:
         """Give up a broker that is not coming back, as an operator at another one: no event waits for it any more."""
         self._change(self._host(at), _OPERATOR, ForgetClient(broker))
 
-    # Observation
-
-    def __repr__(self) -> str:
-        return f"<Network of {self.topology.brokers:,} brokers: {self.combination}, seed {self.seed!r}>"
-
-    def is_running(self, broker: int) -> bool:
-        return self._known(broker).node is not None
-
-    @property
-    def now(self) -> float:
-        """The virtual time, in seconds."""
-        return self._engine.now
-
-    @property
-    def links(self) -> list[tuple[int, int]]:
-        """All links, also those that are cut."""
-        return list(self._engine.links.edges)
-
-    @property
-    def traffic(self) -> Traffic:
-        """Messages and bytes per link and kind."""
-        return self._engine.links.traffic
-
-    @property
-    def content_reads(self) -> dict[int, int]:
-        """How many events each running broker has examined the content of, since it started."""
-        hosts = self._engine.hosts
-        return {host.number: host.node.broker.content_reads for host in hosts if host.node is not None}
-
-    @property
-    def trace(self) -> Trace:
-        """The run, step by step, and its hash."""
-        return self._engine.trace
-
-    @property
-    def drops(self) -> dict[str, int]:
-        """The numbers of dropped and lost messages, by reason."""
-        return dict(sorted(self._engine.drops.items()))
-
-    @property
-    def tree_links(self) -> list[tuple[int, int]]:
-        """The links that both ends use: all that are up, or those of the spanning tree."""
-        uses: Counter[tuple[int, int]] = Counter()
-        for host in self._engine.hosts:
-            for link in host.node.broker.links if host.node is not None else ():
-                other = host.ways[link - 1].to
-                uses[min(host.number, other), max(host.number, other)] += 1
-        return sorted(link for link, ends in uses.items() if ends == 2)
-
-    @property
-    def hops(self) -> int:
-        """All messages on all links."""
-        return self._engine.links.hops
-
-    @property
-    def tables(self) -> dict[int, dict[int | str, list[Filter]]]:
-        """The filters of each running broker: those of each neighbour, and those of its own `clients`."""
-        found: dict[int, dict[int | str, list[Filter]]] = {}
-        for host in self._engine.hosts:
-            if host.node is None:
-                continue
-            known = host.node.broker.tables
-            here: dict[int | str, list[Filter]] = {
-                host.ways[link - 1].to: _in_order(filters) for link, filters in known.remote_subscriptions.items()
-            }
-            here["clients"] = _in_order(known.subscriptions.keys())
-            found[host.number] = {interface: filters for interface, filters in here.items() if filters}
-        return found
-
     def entry_table(self, at: int) -> TableSnapshot:
         """The tables of a broker, for a job that writes the headers of events in its stead."""
         node = self._host(at).node
@@ -445,12 +379,6 @@ class Network:
     def verdict(self) -> Verdict:
         """The judgement of the flooding oracle on all deliveries so far."""
         return judge(self.history, self.deliveries, [] if self._unsettled else self._joined())
-
-    def draw(self, path: str | Path) -> None:
-        """Draw the network with the traffic on its links; `path` ends with .svg or .png."""
-        from palio.simulation.drawing import draw
-
-        draw(self, path)
 
     # Internals
 
@@ -467,12 +395,6 @@ class Network:
 
     def _on_reply(self, at: int, reply: Reply) -> None:
         self._clients.record_reply(at, reply, self.now)
-
-    def _known(self, at: int) -> Host:
-        hosts = self._engine.hosts
-        if at not in range(len(hosts)):
-            raise InvalidArgument(f"there is no broker {at!r}; they are numbered from 0 to {len(hosts) - 1}")
-        return hosts[at]
 
     def _host(self, at: int) -> Host:
         if self._is_delivering:
@@ -512,7 +434,3 @@ class Network:
             up = [(edge.a, edge.b) for edge in edges if not edge.cut and running[edge.a] and running[edge.b]]
             self._parts = tuple(component_labels(len(hosts), up))
         return self._parts
-
-
-def _in_order(filters: Mapping[Any, Filter]) -> list[Filter]:
-    return sorted(filters.values(), key=str)

@@ -18,6 +18,7 @@ from palio.routing.codec import Arrival, encode_event
 from palio.routing.forwarding.headers import encode
 from palio.routing.forwarding.strategy import Forwarding, ForwardingConfig
 from palio.routing.messages import LOCAL, EventId, Key, Publish
+from palio.routing.strategies import FORWARDING_TYPES
 
 Edge = tuple[int, int]
 
@@ -50,8 +51,10 @@ class LittleNetwork:
         self.links_to = {
             node: {each: place for place, each in enumerate(sorted(neighbours[node]), 1)} for node in nodes
         }
+        has_all = (each for each in FORWARDING_TYPES.values() if options.keys() <= each.__dataclass_fields__.keys())
+        chosen = next(has_all)(**options)
         self.forwardings: dict[int, Forwarding] = {
-            node: make(ForwardingConfig(node=node, propagation=propagation, options=options)) for node in nodes
+            node: make(ForwardingConfig(node=node, propagation=propagation, chosen=chosen)) for node in nodes
         }
         for node in nodes:
             for interface in self.links_to[node].values():

@@ -20,7 +20,8 @@ from palio.network.security.tls import ClientTls, ServerTls
 from palio.network.settings_validation import change_settings, check_positive
 from palio.network.store.interface import Retention
 from palio.network.store.schema import Safety
-from palio.routing.combinations import SIMULATION_OPTIONS, Combination
+from palio.routing.combinations import Combination
+from palio.routing.strategies import SIMULATION_OPTIONS
 
 
 @dataclass(frozen=True, slots=True)

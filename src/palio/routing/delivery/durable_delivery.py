@@ -45,8 +45,6 @@ from palio.routing.messages import LOCAL, Acknowledge, DeliveryTag, EventId, Pub
 
 RETRY_TIMER: Final = "retry"
 _RETRY_SECONDS: Final = 0.5  # until events whose attempt was not whole are tried again, where all are in reach
-_MAX_UNFINISHED: Final = 10_000  # confirmed events of one broker; the option `spill`
-_MAX_UNDER_WAY: Final = 1_000  # those of them that are being sent; the option `window`
 
 
 class DurableDelivery:
@@ -86,9 +84,8 @@ class DurableDelivery:
         self._tokens = tokens
         self._effects = effects
         window = DeduplicationWindow(remembered.seen, remembered.window)
-        max_unfinished = int(combination.options.get("spill", _MAX_UNFINISHED))
-        max_under_way = int(combination.options.get("window", _MAX_UNDER_WAY))
-        self._log = EventLog(incarnation, max_unfinished, max_under_way, window, remembered.unfinished, effects)
+        chosen = combination.broker
+        self._log = EventLog(incarnation, chosen.spill, chosen.window, window, remembered.unfinished, effects)
         self.queues = DurableQueues(window, effects)
         self._attempts = DeliveryAttempts(self._log.on_attempt_ended, effects)
         self.reachable = ReachableBrokers(effects)

@@ -24,7 +24,7 @@ class ContentForwarding:
     """Matches content at every broker; writes no header."""
 
     def __init__(self, config: ForwardingConfig) -> None:
-        self._options = config.options
+        self._matcher = config.chosen.matcher
         # Made with the first filter: a simulation has thousands of idle brokers.
         self._interest: InterestIndex | None = None
 
@@ -36,7 +36,7 @@ class ContentForwarding:
 
     def add_filter(self, interface: int, key: Key, wanted: Filter) -> None:
         if self._interest is None:
-            self._interest = InterestIndex(filter_index_of(self._options))
+            self._interest = InterestIndex(filter_index_of(self._matcher))
         self._interest.add(interface, key, wanted)
 
     def remove_filter(self, interface: int, key: Key) -> None:

@@ -9,8 +9,8 @@ cost. Very few filters are evaluated one by one, which is faster than any index.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Final, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -102,9 +102,9 @@ class ClassicalFilterIndex:
         return sorted(map(int, self._matcher.match(event)))
 
 
-def filter_index_of(options: Mapping[str, Any]) -> NumberedFilters:
-    """An index of filters for one broker; the option `matcher` says of which kind."""
-    make = classical_matcher_of(options)
+def filter_index_of(matcher: str) -> NumberedFilters:
+    """An index of filters for one broker, by the name of its matcher."""
+    make = classical_matcher_of(matcher)
     return FilterIndex() if make is None else ClassicalFilterIndex(make())
 
 

@@ -12,7 +12,8 @@ from palio.errors import PalioError
 
 
 class Header(Protocol):
-    """A small frozen value; `kind` is a unique number from 1 to 255. 1 is reuse, 2 prefix, 3 Bloom, 4 annotated."""
+    """A small frozen value; `kind` is a unique number from 1 to 255. 1 is reuse, 2 prefix, 3 Bloom, 4 annotated,
+    5 a multicast list."""
 
     kind: ClassVar[int]
 

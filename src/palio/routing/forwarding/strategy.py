@@ -7,10 +7,10 @@ it matches content for its own clients, whatever the forwarding, unless a `Route
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
-from typing import Any, Final, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Final, Protocol, runtime_checkable
 
 from msgspec import Struct
 
@@ -19,6 +19,11 @@ from palio.routing.codec import Arrival
 from palio.routing.effects import Job
 from palio.routing.forwarding.headers import Header
 from palio.routing.messages import Key
+from palio.routing.strategies import Content, ForwardingChoice
+
+if TYPE_CHECKING:
+    from palio.routing.home_tables import HomeBrokers
+    from palio.routing.link_states import LinkStates
 
 
 class Route(Struct, frozen=True, gc=False):
@@ -33,13 +38,16 @@ class Route(Struct, frozen=True, gc=False):
 
 @dataclass(frozen=True, slots=True)
 class ForwardingConfig:
-    """What a forwarding is made from: the identity of its broker, and the options of the network."""
+    """What a forwarding is made from: the identity of its broker, and the strategy with its options; where filters have
+    home brokers, those and the links between them."""
 
     node: int = 0
     incarnation: int = 0
     propagation: str = "simple"
     advertisements: bool = False
-    options: Mapping[str, Any] = field(default_factory=dict)
+    chosen: ForwardingChoice = field(default_factory=Content)
+    homes: HomeBrokers | None = None
+    states: LinkStates | None = None
 
 
 class InterestListener(Protocol):
@@ -84,6 +92,7 @@ _STRATEGIES: Final = {
     "reuse": ("palio.routing.forwarding.reuse.reuse_forwarding", "ReuseForwarding"),
     "prefix": ("palio.routing.forwarding.prefix.prefix_forwarding", "PrefixForwarding"),
     "bloom": ("palio.routing.forwarding.bloom.bloom_forwarding", "BloomForwarding"),
+    "group": ("palio.routing.forwarding.group", "GroupForwarding"),
 }
 
 

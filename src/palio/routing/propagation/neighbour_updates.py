@@ -24,6 +24,7 @@ from palio.filters.array_choice import ArrayChoice
 from palio.filters.filter import Filter
 from palio.filters.kinds import MISSING
 from palio.filters.tree import Attributes
+from palio.routing import strategies
 from palio.routing.combinations import Combination
 from palio.routing.conjunctions import possible_values
 from palio.routing.messages import Key
@@ -227,12 +228,11 @@ def reduction_of(combination: Combination) -> Callable[[], Reduction]:
 
 
 def _reduction_by_propagation(combination: Combination) -> Callable[[], Reduction]:
-    options = combination.options
-    match combination.propagation:
-        case "flooding":
+    match combination.spread:
+        case strategies.Flooding():
             return Suppressed
-        case "covering":
-            return partial(Covering, relation_graph_of(options))
-        case "merging":
-            return partial(Merging, float(options.get("slack", 0.0)), relation_graph_of(options))
+        case strategies.Merging() as chosen:
+            return partial(Merging, float(chosen.slack), relation_graph_of(chosen))
+        case strategies.Covering() as chosen:
+            return partial(Covering, relation_graph_of(chosen))
     return Unreduced

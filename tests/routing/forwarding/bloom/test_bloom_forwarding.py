@@ -17,13 +17,14 @@ from palio.filters.filter import Filter
 from palio.filters.tree import Leaf
 from palio.routing.codec import Arrival
 from palio.routing.conjunctions import to_conjunctions
-from palio.routing.forwarding.bloom.bloom_forwarding import BloomForwarding, shape_from_options
+from palio.routing.forwarding.bloom.bloom_forwarding import BloomForwarding, shape_of
 from palio.routing.forwarding.bloom.classical import Sbsposet
 from palio.routing.forwarding.bloom.digest import BloomHeader, BloomShape
 from palio.routing.forwarding.bloom.predicate_index import PredicateIndex
 from palio.routing.forwarding.headers import decode
 from palio.routing.forwarding.strategy import ForwardingConfig
 from palio.routing.messages import EventId, Publish
+from palio.routing.strategies import Bloom
 from tests.nested_events import nested_events
 from tests.routing.forwarding.little_network import LittleNetwork, random_tree
 from tests.strategies import NAMES, attributes, filters
@@ -143,13 +144,13 @@ def test_bytes_that_are_no_digest_are_refused(data: bytes) -> None:
 
 
 def test_options_name_the_shape() -> None:
-    assert shape_from_options({}) == BloomShape()
-    assert shape_from_options({"m": 1 << 14, "k": 2, "key": "ours"}) == BloomShape(1 << 14, 2, b"ours")
-    assert shape_from_options({"rate": 1e-4, "satisfied": 100}) == BloomShape.for_rate(1e-4, 100)
+    assert shape_of(Bloom()) == BloomShape()
+    assert shape_of(Bloom(m=1 << 14, k=2, key="ours")) == BloomShape(1 << 14, 2, b"ours")
+    assert shape_of(Bloom(rate=1e-4, satisfied=100)) == BloomShape.for_rate(1e-4, 100)
     with pytest.raises(InvalidArgument):
-        shape_from_options({"rate": 0.01, "m": 64})
+        shape_of(Bloom(rate=0.01, m=64))
     with pytest.raises(InvalidArgument):
-        BloomForwarding(ForwardingConfig(options={"m": 100}))
+        BloomForwarding(ForwardingConfig(chosen=Bloom(m=100)))
 
 
 def test_where_no_client_wants_an_event_a_broker_need_not_read_it() -> None:

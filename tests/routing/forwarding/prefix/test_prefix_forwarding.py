@@ -23,6 +23,7 @@ from palio.routing.forwarding.prefix.prefix_forwarding import PrefixForwarding
 from palio.routing.forwarding.prefix.tree_version import encode_tree
 from palio.routing.forwarding.strategy import ForwardingConfig
 from palio.routing.messages import EventId, Publish
+from palio.routing.strategies import Prefix
 from tests.nested_events import NAMES, nested_events
 from tests.routing.forwarding.little_network import LittleNetwork, random_tree
 from tests.routing.forwarding.prefix.trees import SOME, close_events, close_filters
@@ -256,7 +257,7 @@ def test_the_tree_before_serves_while_filters_are_mapped_onto_the_next() -> None
 
 
 def test_a_large_tree_is_built_beside_everything_else_and_not_taken_where_filters_changed() -> None:
-    forwarding = PrefixForwarding(ForwardingConfig(propagation="identity", options={"patience": 0}))
+    forwarding = PrefixForwarding(ForwardingConfig(propagation="identity", chosen=Prefix(patience=0)))
     for number in range(300):
         wanted = Filter.parse(f"x = {number}")
         forwarding.add_filter(1 + number % 3, wanted.digest, wanted)
@@ -315,9 +316,9 @@ def test_a_header_is_read_as_it_was_written(version: bytes, code: bytes, height:
 @pytest.mark.parametrize("height", [-1, 256, "3", None])
 def test_a_height_is_a_small_number(height: Any) -> None:
     with pytest.raises(InvalidArgument, match="height"):
-        PrefixForwarding(ForwardingConfig(options={"height": height}))
+        PrefixForwarding(ForwardingConfig(chosen=Prefix(height=height)))
 
 
 def test_trees_that_each_builds_need_all_filters_everywhere() -> None:
     with pytest.raises(IllegalCombination):
-        PrefixForwarding(ForwardingConfig(propagation="covering", options={"tree": "local"}))
+        PrefixForwarding(ForwardingConfig(propagation="covering", chosen=Prefix(tree="local")))

@@ -24,6 +24,7 @@ from palio.routing.forwarding.reuse.reuse_forwarding import (
     key_hash,
 )
 from palio.routing.forwarding.strategy import ForwardingConfig, Route
+from palio.routing.strategies import Reuse
 from tests.routing.forwarding.little_network import LittleNetwork, Walk, random_tree
 
 EXAMPLE = [(0, 1), (1, 2), (2, 3), (1, 4)]
@@ -229,7 +230,7 @@ def test_bytes_that_are_no_list_of_keys_are_refused(data: bytes) -> None:
 @pytest.mark.parametrize("options", [{"mode": "sometimes"}, {"n": 0}, {"n": "20"}])
 def test_options_that_make_no_sense_are_refused(options: dict[str, Any]) -> None:
     with pytest.raises(InvalidArgument):
-        ReuseForwarding(ForwardingConfig(options=options))
+        ReuseForwarding(ForwardingConfig(chosen=Reuse(**options)))
 
 
 def test_a_list_that_a_client_brings_by_itself_is_not_believed() -> None:

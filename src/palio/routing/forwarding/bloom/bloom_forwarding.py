@@ -11,11 +11,11 @@ none of them matches is not decoded there at all.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache
 from itertools import accumulate
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
@@ -40,6 +40,7 @@ from palio.routing.forwarding.precomputed_headers import (
 )
 from palio.routing.forwarding.strategy import ForwardingConfig, Route
 from palio.routing.messages import LOCAL, Key
+from palio.routing.strategies import Bloom
 
 
 class BloomForwarding:
@@ -51,11 +52,12 @@ class BloomForwarding:
     """
 
     def __init__(self, config: ForwardingConfig) -> None:
-        self.shape = shape_from_options(config.options)
+        chosen = config.chosen if isinstance(config.chosen, Bloom) else Bloom()
+        self.shape = shape_of(chosen)
         self._version = 0
         self._cached_entry = TableVersion.of(config, 0, {"forwarding": "bloom", "shape": self.shape})
         self._filters: dict[int, dict[Key, tuple[Conjunction, ...]]] = {}
-        self._predicates, self._table = _structures(self.shape, config.options)
+        self._predicates, self._table = _structures(self.shape, chosen)
         self._index_bytes = index_type(self.shape.width).itemsize
         self._local_uncompared: set[Key] = set()  # local filters beyond the limit
 
@@ -161,12 +163,12 @@ class BloomForwarding:
         return header if isinstance(header, BloomHeader) and header.width == self.shape.width else None
 
 
-def _structures(shape: BloomShape, options: Mapping[str, Any]) -> tuple[PredicateIndex, DigestTable | ClassicalTable]:
+def _structures(shape: BloomShape, chosen: Bloom) -> tuple[PredicateIndex, DigestTable | ClassicalTable]:
     """From events to digests, and from digests to interfaces: by the options `digests` and `structure`."""
-    predicates = PredicateIndex(shape, filter_index_of(options))
-    if options.get("digests") == "sbsposet":
+    predicates = PredicateIndex(shape, filter_index_of(chosen.matcher))
+    if chosen.digests == "sbsposet":
         predicates = PosetPredicateIndex(shape)
-    match options.get("structure", "table"):
+    match chosen.structure:
         case "sbstree":
             return predicates, ClassicalTable(shape.width, Sbstree())
         case "counting":
@@ -192,15 +194,16 @@ def _route(header: BloomHeader, interfaces: tuple[int, ...], proves_local: bool)
     return Route(((header, interfaces),) if interfaces else (), () if proves_local else None)
 
 
-def shape_from_options(options: Mapping[str, Any]) -> BloomShape:
+def shape_of(chosen: Bloom) -> BloomShape:
     """The parameters that the options of a network ask for."""
-    key = str(options.get("key", "")).encode()
-    if "rate" in options or "satisfied" in options:
-        if "m" in options or "k" in options:
+    key = str(chosen.key).encode()
+    m, k, rate, satisfied = chosen.m, chosen.k, chosen.rate, chosen.satisfied
+    if rate is not None or satisfied is not None:
+        if m is not None or k is not None:
             raise InvalidArgument("a digest has m and k, or it has a rate and how many are satisfied, not both")
-        return BloomShape.for_rate(options.get("rate", 1e-6), options.get("satisfied", 256), key)
+        return BloomShape.for_rate(1e-6 if rate is None else rate, 256 if satisfied is None else satisfied, key)
     default = BloomShape()
-    return BloomShape(options.get("m", default.width), options.get("k", default.hashes), key)
+    return BloomShape(default.width if m is None else m, default.hashes if k is None else k, key)
 
 
 def _concatenate(headers: Sequence[BloomHeader], index_bytes: int) -> tuple[list[int], bytes]:

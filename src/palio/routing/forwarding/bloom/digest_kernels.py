@@ -147,12 +147,16 @@ def gather_digests(
         # Reading the bitmap word by word sorts the bits and drops duplicates; it is cleared on the way.
         if at > first:
             for word in range(words):
-                left = i64_at(present, word)
-                if left != 0:
+                both = i64_at(present, word)
+                if both != 0:
                     put_i64(present, word, 0)
-                    while left != 0:
-                        put_i32(bits, made, (word << 6) + lowest_bit(left))
-                        made += 1
-                        left &= left - 1
+                    # By halves: where Python interprets this, a word with its highest bit set is a negative number of
+                    # any size, and clearing its lowest bit again and again would never end.
+                    for half in range(0, 64, 32):
+                        left = (both >> half) & 0xFFFF_FFFF
+                        while left != 0:
+                            put_i32(bits, made, (word << 6) + half + lowest_bit(left))
+                            made += 1
+                            left &= left - 1
     put_i64(starts, last, made)
     return made

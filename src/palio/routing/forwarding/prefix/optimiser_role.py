@@ -15,9 +15,9 @@ Trees are built in a background job, which alone touches the optimiser while it 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection
 from functools import partial
-from typing import Any, Final
+from typing import Final
 
 from palio.errors import InvalidArgument
 from palio.filters.filter import Filter
@@ -29,9 +29,8 @@ from palio.routing.forwarding.prefix.routing_tree import RoutingTree
 from palio.routing.forwarding.prefix.tree_version import TreeVersion, decode_tree, encode_tree
 from palio.routing.forwarding.strategy import InterestListener
 from palio.routing.messages import LOCAL, Announce, Candidate, Key, Report
+from palio.routing.strategies import Prefix
 
-_DEFAULT_THRESHOLD: Final = 0.3  # the lower of the two that Jerzak §9.1.1 tries
-_DEFAULT_INTERVAL_SECONDS: Final = 30.0
 _GATHERING_SECONDS: Final = 1.0  # in which brokers report to a new optimiser, before it compares its tree
 
 
@@ -102,16 +101,16 @@ class OptimiserRole:
         self,
         node: int,
         incarnation: int,
-        options: Mapping[str, Any],
+        chosen: Prefix,
         listener: InterestListener,
         announcements: Announcements,
         links: Collection[int],
         effects: list[Effect],
     ) -> None:
-        self._threshold = options.get("threshold", _DEFAULT_THRESHOLD)
+        self._threshold = chosen.threshold
         if not 0 <= self._threshold < 1:
             raise InvalidArgument(f"trees differ by a share from 0 to less than 1; the threshold is {self._threshold}")
-        self._interval = float(options.get("interval", _DEFAULT_INTERVAL_SECONDS))
+        self._interval = float(chosen.interval)
         self._announcements = announcements
         self._links = links
         self._effects = effects
@@ -124,7 +123,7 @@ class OptimiserRole:
         self._is_running = False
         self._is_timer_set = False
         self._is_refresh_due = False
-        own = candidate_of(node, incarnation, options.get("optimiser"))
+        own = candidate_of(node, incarnation, chosen.optimiser)
         self._election = Election(own, self._on_elected, effects)
         self._on_elected(own, LOCAL)
 

@@ -30,11 +30,15 @@ from palio.routing.forwarding.prefix.routing_tree import RoutingTree
 from palio.routing.forwarding.prefix.tree_index import shared_index
 from palio.routing.forwarding.prefix.tree_version import TreeVersion, decode_tree, tree_digest
 from palio.routing.forwarding.strategy import ForwardingConfig, Route
+from palio.routing.measures import Measures
 from palio.routing.messages import LOCAL, Key
+from palio.routing.strategies import Prefix
 
 
 class TreeSource(Protocol):
     """The tree versions of one broker, with its tags: of the filters of all neighbours and of local clients."""
+
+    updates: int  # trees that were taken into use
 
     def add(self, interface: int, key: Key, wanted: Filter) -> None: ...
 
@@ -78,6 +82,7 @@ class AnnouncedTrees:
     """
 
     def __init__(self, height: int) -> None:
+        self.updates = 0
         self._height = height
         self._wanted: dict[int, dict[Key, tuple[Conjunction, ...]]] = {}
         self._trees: list[TaggedTree] = []  # the newest last
@@ -118,6 +123,7 @@ class AnnouncedTrees:
         self._changes = None
         if tree is None:
             return
+        self.updates += 1
         # In the broker's thread: no further change can come between these and the tree's first use.
         for change in changes:
             change.apply(tree)
@@ -173,6 +179,7 @@ class LocalTrees:
     """
 
     def __init__(self, height: int, patience: float) -> None:
+        self.updates = 0
         self._height = height
         self._patience = patience
         self._wanted: dict[int, dict[Key, Filter]] = {}
@@ -207,7 +214,8 @@ class LocalTrees:
             count = sum(map(len, self._wanted.values()))
             if self._events_since_change >= count * self._patience:
                 if count <= _MAX_INLINE_FILTERS:
-                    self._is_begun, self._tree = True, self._tagged_tree(self._all())
+                    self._is_begun = True
+                    self._use(self._tagged_tree(self._all()))
                 else:
                     self._is_due = True
         return self._tree
@@ -226,7 +234,11 @@ class LocalTrees:
     def _finish(self, tree: TaggedTree | None, generation: int) -> None:
         # Filters that changed while the tree was built have made it useless.
         if generation == self._generation:
-            self._tree = tree
+            self._use(tree)
+
+    def _use(self, tree: TaggedTree | None) -> None:
+        self._tree = tree
+        self.updates += tree is not None
 
     def _all(self) -> list[_InterfaceFilter]:
         return [(interface, each) for interface, by_key in self._wanted.items() for each in by_key.values()]
@@ -258,7 +270,6 @@ def _build_tree(filters: Collection[Iterable[Conjunction]], version: bytes) -> T
     return TreeVersion.with_ends(tree, version)
 
 
-_DEFAULT_PATIENCE: Final = 1.0  # events for each filter
 _MAX_CACHED_SPLITS: Final = 4096
 
 
@@ -271,13 +282,14 @@ class PrefixForwarding:
     """
 
     def __init__(self, config: ForwardingConfig) -> None:
-        height = config.options.get("height", 0)
-        if not isinstance(height, int) or not 0 <= height <= MAX_HEIGHT:
+        chosen = config.chosen if isinstance(config.chosen, Prefix) else Prefix()
+        height = chosen.height
+        if height > MAX_HEIGHT:
             raise InvalidArgument(f"forwarding trees are cut at a height from 0 to {MAX_HEIGHT}, not {height!r}")
-        choice = Combination(config.propagation, "prefix", config.advertisements, options=config.options)
+        choice = Combination(config.propagation, "prefix", config.advertisements, options=chosen.given())
         self._trees: TreeSource = AnnouncedTrees(height)
         if choice.tree == "local":
-            self._trees = LocalTrees(height, float(config.options.get("patience", _DEFAULT_PATIENCE)))
+            self._trees = LocalTrees(height, float(chosen.patience))
         self._content = ContentForwarding(config)  # for events without a tree
 
     def open_link(self, interface: int) -> None:
@@ -300,6 +312,9 @@ class PrefixForwarding:
 
     def work(self) -> Job | None:
         return self._trees.work() or self._content.work()
+
+    def measures(self) -> Measures:
+        return Measures(tree_updates=self._trees.updates)
 
     def route(self, arrivals: Sequence[Arrival]) -> list[Route]:
         routes: list[Route | None] = [None] * len(arrivals)

@@ -33,7 +33,7 @@ from palio.matching.columnar.native import address_of
 from palio.routing.codec import Arrival
 from palio.routing.effects import Job
 from palio.routing.forwarding.filter_index import FilterIndex, NumberedFilters, filter_index_of
-from palio.routing.forwarding.headers import register
+from palio.routing.forwarding.headers import Header, register
 from palio.routing.forwarding.precomputed_headers import (
     MAX_NEWER_FILTERS,
     TableSnapshot,
@@ -44,7 +44,9 @@ from palio.routing.forwarding.precomputed_headers import (
 )
 from palio.routing.forwarding.reuse import reuse_kernels
 from palio.routing.forwarding.strategy import ForwardingConfig, Route
+from palio.routing.measures import Measures
 from palio.routing.messages import LOCAL, Key
+from palio.routing.strategies import Reuse
 
 _HASH_BYTES: Final = 8
 _HASH_PERSONALISATION: Final = b"palio-reuse"
@@ -189,7 +191,6 @@ def _split(keys: list[int], starts: Sequence[int], ends: Sequence[int]) -> list[
     return [keys[start:end] for start, end in zip(starts, ends, strict=True)]
 
 
-DEFAULT_KEY_LIMIT: Final = 20
 _COMPLETE_PROPAGATIONS: Final = ("simple", "identity")  # every filter reaches every broker
 _Sends: TypeAlias = dict[int, ReuseHeader | None]
 
@@ -214,8 +215,9 @@ class ReuseForwarding:
     """Routes events by the keys in their headers. Options: `mode` (never, always or partial), and `n` for partial."""
 
     def __init__(self, config: ForwardingConfig) -> None:
-        self.choose(config.options.get("mode", "partial"), config.options.get("n", DEFAULT_KEY_LIMIT))
-        self._options = config.options
+        chosen = config.chosen if isinstance(config.chosen, Reuse) else Reuse()
+        self.choose(chosen.mode, chosen.n)
+        self._matcher = chosen.matcher
         self._may_be_complete = config.propagation in _COMPLETE_PROPAGATIONS
         self._entry = TableVersion.of(config, 0, {"forwarding": "reuse"})
         self._added_at: dict[tuple[int, Key], int] = {}  # table version at which a link's filter came, ascending
@@ -242,7 +244,7 @@ class ReuseForwarding:
 
     def _link(self, interface: int) -> _Link:
         if interface not in self._links:
-            self._links[interface] = _Link(InterfaceIndex(filter_index_of(self._options)))
+            self._links[interface] = _Link(InterfaceIndex(filter_index_of(self._matcher)))
         return self._links[interface]
 
     def add_filter(self, interface: int, key: Key, wanted: Filter) -> None:
@@ -303,6 +305,20 @@ class ReuseForwarding:
             if rows and len(self._links[interface].index):
                 self._match_content(interface, rows, arrivals, sends)
         return [_route(each, local) for each, local in zip(sends, own, strict=True)]
+
+    def measures(self) -> Measures:
+        return Measures(lookups=self.costs.lookups)
+
+    def join_headers(self, parts: Sequence[tuple[Header | None, int]]) -> Header | None:
+        """The list for several home brokers behind one link: the keys of all, complete where each is."""
+        lists = [header for header, _ in parts if isinstance(header, ReuseHeader)]
+        if len(lists) < len(parts):
+            return None  # mode `never`
+        if all(each is lists[0] for each in lists):
+            return lists[0]
+        found = {each.completeness for each in lists}
+        completeness = Completeness.PARTIAL if Completeness.PARTIAL in found else max(found)
+        return ReuseHeader.of(dict.fromkeys(key for each in lists for key in each.keys), completeness)
 
     def entry_table(self) -> TableSnapshot:
         """A snapshot of the filters of all links, for a job that finds keys in this broker's stead."""
