@@ -1,14 +1,16 @@
 """Matching of batches: Arrow columns straight into the index, rows and subscriptions out.
 
 A batch is matched in pieces of some thousand rows. A piece of Arrow columns goes to each segment as columns; a list of
-events is transposed to columns where there are enough of them. What a segment cannot take as columns is matched row by
-row. Residual conditions are checked on the candidates, and the live segment is evaluated on every row.
+events is transposed to columns, or taken as cells, where there are enough of them. What a segment cannot take so is
+matched row by row. Residual conditions are checked on the candidates, and the live segment is evaluated on every row.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
+from dataclasses import dataclass
 from functools import cached_property
+from itertools import islice
 from typing import Any, Final
 
 import numpy as np
@@ -22,14 +24,16 @@ from palio.matching.catalogue import Catalogue
 from palio.matching.columnar.array_types import Int32s, Int64s
 from palio.matching.columnar.arrow_columns import FlatColumns, flatten_columns
 from palio.matching.columnar.computed_columns import ComputedValues
+from palio.matching.columnar.event_cells import EventCells, read_events
 from palio.matching.columnar.segment import CannotCompute, CannotEncode, Segment
-from palio.matching.columnar.transposition import TransposedEvents, choices_of
+from palio.matching.columnar.transposition import MAX_LOOKED_UP, TransposedEvents, choices_of
 from palio.matching.live_segment import LiveSegment
 from palio.matching.residuals import RowReader, check_residuals_of_rows
 
 _PIECE_ROWS: Final = 8_192  # enough to share the work of a column, few enough to stay in cache
 MIN_TRANSPOSED_EVENTS: Final = 16  # that may be worth the transposition to columns
 _MIN_EVENTS_PER_COLUMN: Final = 2  # more for each column
+_MIN_CELL_EVENTS: Final = 24  # that are worth being taken as cells, whatever their attributes
 _MAX_IDS_PER_MATCH: Final = 1_024  # ids in the dictionary of a result; beyond, the result gets a dictionary of its own
 _MAX_MATCHES_BY_HAND: Final = 16  # that get their dictionary in Python: starting NumPy and Arrow takes 25 µs
 RESULT_SCHEMA: Final = pa.schema([("row", pa.int64()), ("subscription", pa.dictionary(pa.int32(), pa.string()))])
@@ -83,7 +87,25 @@ def count_rows(events: Any) -> int:
     return len(events) if isinstance(events, Sized) else _PIECE_ROWS
 
 
-def _pieces(events: Any) -> Iterator[pa.RecordBatch | list[Event]]:
+@dataclass(frozen=True, slots=True)
+class EventPiece:
+    """Some events, by their attributes; and their cells, where reading them has made these."""
+
+    attributes: Sequence[Attributes]
+    cells: EventCells | None = None
+
+    def __len__(self) -> int:
+        return len(self.attributes)
+
+    @classmethod
+    def read(cls, contents: Sequence[Any]) -> EventPiece:
+        """Of anything that `Event.read` takes."""
+        if len(contents) < MIN_TRANSPOSED_EVENTS:
+            return cls([Event.read(each).attributes for each in contents])
+        return cls(*read_events(contents))
+
+
+def _pieces(events: Any) -> Iterator[pa.RecordBatch | EventPiece]:
     if type(events) is not list:  # of which a small one must not wait for the questions below
         events = as_arrow(events)
         if not isinstance(events, pa.Table) and hasattr(events, "__arrow_c_stream__"):
@@ -98,35 +120,30 @@ def _pieces(events: Any) -> Iterator[pa.RecordBatch | list[Event]]:
             raise EventError(
                 f"a batch is a pyarrow Table or RecordBatch or a sequence of events, not one {type(events).__name__}"
             )
-    pending: list[Event] = []
-    for event in events:
-        pending.append(Event.read(event))
-        if len(pending) == _PIECE_ROWS:
-            yield pending
-            pending = []
-    if pending:
-        yield pending
+    iterator = iter(events)
+    while pending := list(islice(iterator, _PIECE_ROWS)):
+        yield EventPiece.read(pending)
 
 
 def match_piece(
-    piece: pa.RecordBatch | list[Event],
+    piece: pa.RecordBatch | EventPiece,
     segments: Sequence[Segment],
     live: LiveSegment,
     catalogue: Catalogue,
     paths: bool = False,
 ) -> tuple[Int64s, Int32s]:
     """Rows and numbers of the matches of one piece, by row; with `paths`, columns are named by attributes' paths."""
-    events = RowReader(piece, paths)
+    events = RowReader(piece.attributes if isinstance(piece, EventPiece) else piece, paths)
     transposed: EventColumns | None = None
     computed: dict[str, ComputedValues] = {}
     rows: list[Int64s] = []
     numbers: list[Int32s] = []
     for segment in segments:
         found = None
-        if not isinstance(piece, list):
+        if not isinstance(piece, EventPiece):
             found = segment.match_batch(piece, paths, computed) or _match_columns(segment, piece, paths)
-        elif transposed or _is_worth_columns(piece, segments):
-            transposed = transposed or EventColumns(events.all(), segments)
+        elif transposed or _is_worth_columns(piece.attributes, segments):
+            transposed = transposed or EventColumns(piece, segments)
             found = transposed.match(segment, catalogue)
         # The slow way: events are made of the rows, if that has not been done, and matched one by one.
         row, number = match_one_by_one(segment, events.all(), catalogue) if found is None else found
@@ -145,13 +162,16 @@ def match_piece(
     return row[order], number[order]
 
 
-def _is_worth_columns(events: Sequence[Event], segments: Sequence[Segment]) -> bool:
+def _is_worth_columns(events: Sequence[Attributes], segments: Sequence[Segment]) -> bool:
     """Whether the transposition of the attributes that are read takes less time than it saves."""
     if len(events) < MIN_TRANSPOSED_EVENTS:
         return False
-    columns = len(events[0].attributes)
+    columns = len(events[0])
     if not any(segment.reads_whole_event for segment in segments):
-        columns = min(columns, sum(len(segment.attributes) for segment in segments))
+        read = sum(len(segment.attributes) for segment in segments)
+        if read > MAX_LOOKED_UP:
+            return len(events) >= _MIN_CELL_EVENTS
+        columns = min(columns, read)
     return len(events) >= MIN_TRANSPOSED_EVENTS + _MIN_EVENTS_PER_COLUMN * columns
 
 
@@ -192,11 +212,11 @@ def _match_choices(
 class EventColumns:
     """The events of a piece as columns, for all segments."""
 
-    def __init__(self, events: Sequence[Attributes], segments: Sequence[Segment]) -> None:
-        self._events = events
+    def __init__(self, events: EventPiece, segments: Sequence[Segment]) -> None:
+        self._events = events.attributes
         self._wanted = {name for segment in segments for name in segment.attributes}
         self._searched = any(segment.reads_whole_event for segment in segments)
-        self._flat = TransposedEvents(events, self._wanted, self._searched)
+        self._flat = TransposedEvents(self._events, self._wanted, self._searched, cells=events.cells)
         self._arrays = sorted(set(self._flat.rows_of_arrays))
 
     def match(self, segment: Segment, catalogue: Catalogue) -> tuple[Int64s, Int32s] | None:
