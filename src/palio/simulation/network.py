@@ -140,7 +140,7 @@ class Network:
 
     def run(self, seconds: float | None = None) -> None:
         """Let time pass, until the network is quiet; or for some virtual seconds."""
-        if seconds is not None and not (isinstance(seconds, int | float) and 0 <= seconds < inf):
+        if seconds is not None and not _is_duration(seconds):
             raise InvalidArgument(f"time passes for some seconds from 0 on, not {seconds!r}")
         # Only where the network came to rest: the oracle demands nothing of requests that are still under way.
         if self._engine.run(None if seconds is None else self.now + seconds):
@@ -186,8 +186,8 @@ class Network:
 
     def move(self, broker: int, to: int, delay: float | None = None) -> None:
         """Cut all links of a broker, and link it to another one."""
-        for each in (broker, to):
-            self._known(each)
+        for end in (broker, to):
+            self._known(end)
         if broker == to:
             raise InvalidArgument(f"broker {broker} cannot be linked to itself")
         link = min(broker, to), max(broker, to)
@@ -205,7 +205,7 @@ class Network:
     def crash(self, broker: int, after: int = 0) -> None:
         """Crash a broker: now, or after it has carried out some more effects."""
         host = self._host(broker)
-        if not isinstance(after, int) or after < 0:
+        if type(after) is not int or after < 0:
             raise InvalidArgument(f"a broker crashes after some effects from 0 on, not {after!r:.80}")
         self._disturb()
         if after:
@@ -324,7 +324,7 @@ class Network:
         host = self._host(at)
         if settled and self._unsettled:
             self.run()
-        if not isinstance(events, Iterable) or isinstance(events, str | bytes | Mapping):
+        if isinstance(events, str | bytes | Mapping) or not hasattr(events, "__iter__"):
             raise InvalidArgument(f"publish_all takes a list of events, not {type(events).__name__}; publish takes one")
         named = [self._clients.event(event) for event in events]
         ahead = list(headers) or [b""] * len(named)
@@ -370,7 +370,7 @@ class Network:
         """Replay events confirmed since a virtual time, or from offsets in some logs; runs until they are there."""
         if places is not None and not isinstance(places, Mapping):
             raise InvalidArgument(f"places map brokers to offsets in their logs, not {type(places).__name__}")
-        if not isinstance(limit, int) or limit < 1:
+        if type(limit) is not int or limit < 1:
             raise InvalidArgument(f"limit is a number of events from 1 on, not {limit!r:.80}")
         wanted = where if isinstance(where, Filter) else Filter.parse(where)
         number = len(self._clients.pasts) + 1
@@ -502,7 +502,7 @@ class Network:
             raise InvalidArgument(f"broker {at} has crashed; restart it first")
         return host
 
-    def _ends(self, link: tuple[int, int]) -> tuple[int, int]:
+    def _ends(self, link: Any) -> tuple[int, int]:
         if not isinstance(link, tuple | list) or len(link) != 2:
             raise InvalidArgument(f"a link is a pair of the numbers of brokers, not {link!r:.80}")
         for each in link:
@@ -540,6 +540,10 @@ class Network:
             up = [(edge.a, edge.b) for edge in edges if not edge.cut and running[edge.a] and running[edge.b]]
             self._parts = tuple(component_labels(len(hosts), up))
         return self._parts
+
+
+def _is_duration(seconds: Any) -> bool:
+    return isinstance(seconds, int | float) and 0 <= seconds < inf
 
 
 def _check_seed(seed: int) -> None:

@@ -43,8 +43,8 @@ class Topology:
 
 
 def _after_first(brokers: int) -> range:
-    if not isinstance(brokers, int) or brokers < 1:
-        raise InvalidArgument(f"a network has some brokers from 1 on, not {brokers!r:.80}")
+    if type(brokers) is not int or brokers < 1:
+        raise InvalidArgument(f"a network has at least one broker, a whole number, not {brokers!r:.80}")
     return range(1, brokers)
 
 
@@ -60,7 +60,7 @@ def star(brokers: int) -> Topology:
 
 def tree(brokers: int, children: int = 3) -> Topology:
     """A hierarchy: broker 0 at the top, each with `children` below it, filled level by level."""
-    if not isinstance(children, int) or children < 1:
+    if type(children) is not int or children < 1:
         raise InvalidArgument(f"a broker of a tree has at least one child, not {children!r:.80}")
     return Topology(brokers, tuple(((each - 1) // children, each, None) for each in _after_first(brokers)))
 
@@ -72,7 +72,7 @@ def random_tree(brokers: int, random: Random) -> Topology:
 
 def random_mesh(brokers: int, extra: int, random: Random) -> Topology:
     """A random tree with `extra` links more, where there is room for them."""
-    if not isinstance(extra, int) or extra < 0:
+    if type(extra) is not int or extra < 0:
         raise InvalidArgument(f"a mesh has some links from 0 on more than a tree, not {extra!r:.80}")
     links = {(a, b) for a, b, _ in random_tree(brokers, random).links}
     room = brokers * (brokers - 1) // 2
