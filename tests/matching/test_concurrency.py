@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import gc
+import os
+import signal
 import threading
+import warnings
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -170,3 +175,53 @@ def test_an_id_is_found_while_the_tables_of_ids_are_merged(monkeypatch: pytest.M
     monkeypatch.setattr(IdHashRun, "merge", watched)
     matcher.add_many(["c", "d"], ["x = 3", "x = 4"])
     assert seen == [True]
+
+
+def test_a_matcher_that_nobody_uses_is_released_and_its_thread_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(segments, "QUIET_SECONDS", 3_600.0)
+    matcher = Matcher()
+    for number in range(20):  # more than stay live: a thread waits until nothing is added
+        matcher.add(str(number), f"x = {number}")
+    thread, released = matcher._segments._merger, weakref.ref(matcher._segments)
+    assert thread is not None
+    del matcher
+    gc.collect()
+    thread.join(60)
+    assert not thread.is_alive()
+    assert released() is None
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="the system has no fork")
+def test_a_forked_process_adds_and_settles_though_its_parent_was_merging() -> None:
+    """The fork happens while another thread holds the lock; the threads of the parent are not there in the child."""
+    matcher = Matcher({"first": "x = 1"})
+    matcher.merge()  # loads the kernels, which takes locks that a fork might inherit
+    matcher.match_batch([{"x": 1}])
+    for thread in threading.enumerate():
+        if thread.name == "palio-merge":
+            thread.join()
+    for number in range(20):
+        matcher.add(str(number), f"x >= {number}")
+    held, may_end = threading.Event(), threading.Event()
+
+    def hold() -> None:
+        with matcher._segments.lock:
+            held.set()
+            may_end.wait(60)
+
+    holder = threading.Thread(target=hold)
+    holder.start()
+    assert held.wait(60)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # of forking a process with threads
+        child = os.fork()
+    if not child:
+        signal.alarm(60)
+        matcher.add("of the child", "x = 3")
+        found = matcher.match({"x": 3})
+        matcher._segments.join_merger()
+        os._exit(0 if "of the child" in found and matcher.statistics().live == 0 else 1)
+    may_end.set()
+    holder.join()
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert "of the child" not in matcher

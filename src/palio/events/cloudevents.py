@@ -150,6 +150,8 @@ def _read_base64(text: Any) -> bytes:
 
 
 def _lower(headers: Mapping[Any, Any]) -> dict[str, str]:
+    if not isinstance(headers, Mapping):
+        raise EventError(f"headers are a mapping of names to texts, not {type_name(headers)}")
     lowered: dict[str, str] = {}
     for name, value in headers.items():
         if not isinstance(name, str) or not isinstance(value, str):

@@ -20,7 +20,17 @@ from palio.errors import EventError
 from palio.events.json import parse_object, write_json
 from palio.events.names import check_path
 from palio.events.nested_content import GroupedAttributes, flatten, unflatten
-from palio.events.values import DEFAULT_LIMITS, Limits, Scalar, Value, check_text, to_scalar, to_utc, type_name
+from palio.events.values import (
+    DEFAULT_LIMITS,
+    Limits,
+    Scalar,
+    Value,
+    check_limits,
+    check_text,
+    to_scalar,
+    to_utc,
+    type_name,
+)
 
 _T = TypeVar("_T")
 
@@ -49,7 +59,7 @@ class Event(Mapping[str, Value]):
         *,
         limits: Limits = DEFAULT_LIMITS,
     ) -> None:
-        self._attributes = _checked_attributes(attributes, limits)
+        self._attributes = _checked_attributes(attributes, check_limits(limits))
         self._identify(id, source, time)
 
     @classmethod
@@ -76,7 +86,7 @@ class Event(Mapping[str, Value]):
     ) -> Self:
         """An event from a mapping, nested or flat; about 2 µs for ten scalars."""
         event: Self = _new(cls)
-        event._attributes = flatten(content, limits)
+        event._attributes = flatten(content, limits if limits is DEFAULT_LIMITS else check_limits(limits))
         if id is None and source is None and time is None:
             event._id = event._source = event._time = None
         else:
@@ -95,7 +105,7 @@ class Event(Mapping[str, Value]):
     ) -> Event:
         """An event from the text of one JSON object (bytes are UTF-8); about 4 µs for ten scalars."""
         event: Event = _new(cls)
-        event._attributes = flatten(parse_object(text, limits), limits)
+        event._attributes = flatten(parse_object(text, check_limits(limits)), limits)
         if id is None and source is None and time is None:
             event._id = event._source = event._time = None
         else:
@@ -113,7 +123,7 @@ class Event(Mapping[str, Value]):
         """An event from a CloudEvent 1.0: a mapping or JSON (structured), or an HTTP body and its headers."""
         from palio.events.cloudevents import read_cloudevent
 
-        content, time = read_cloudevent(event, headers, limits)
+        content, time = read_cloudevent(event, headers, check_limits(limits))
         made: Event = _new(cls)
         made._attributes = flatten(content, limits)
         made._identify(content["id"], content["source"], time)
@@ -127,7 +137,7 @@ class Event(Mapping[str, Value]):
         """
         from palio.events.arrow import read_rows
 
-        return (cls._made(attributes) for attributes in read_rows(data, limits))
+        return (cls._made(attributes) for attributes in read_rows(data, check_limits(limits)))
 
     @classmethod
     def _made(cls, attributes: dict[str, Value]) -> Event:

@@ -252,3 +252,9 @@ class Limits:
 
 
 DEFAULT_LIMITS = Limits()
+
+
+def check_limits(limits: Limits) -> Limits:
+    if not isinstance(limits, Limits):
+        raise InvalidArgument(f"limits are Limits(…), not {type_name(limits)}")
+    return limits

@@ -49,6 +49,7 @@ from palio.filters.kinds import (
     rounding_cuts,
     timestamp_at,
 )
+from palio.filters.text_cache import MAX_SHORT_CHARACTERS
 from palio.filters.value_sets import (
     ANY_VALUE,
     EMPTY,
@@ -93,9 +94,15 @@ class Truth:
         return Truth(self.true.intersect(other.true), either)
 
 
-@lru_cache(maxsize=16_384, typed=True)  # typed: 1, 1.0 and TRUE are equal to Python and not to SQL
 def compare(operator: str, literal: Scalar, timezone: str = "UTC") -> Truth:
     """The meaning of `attribute operator literal`."""
+    if isinstance(literal, str | bytes) and len(literal) > MAX_SHORT_CHARACTERS:  # which a cache would keep
+        return _compare.__wrapped__(operator, literal, timezone)
+    return _compare(operator, literal, timezone)
+
+
+@lru_cache(maxsize=16_384, typed=True)  # typed: 1, 1.0 and TRUE are equal to Python and not to SQL
+def _compare(operator: str, literal: Scalar, timezone: str) -> Truth:
     if literal is None:
         return Truth(NO_VALUE, NO_VALUE)
     return _truth({kind: _interval(kind, operator, *place) for kind, place in equality_cuts(literal, timezone).items()})

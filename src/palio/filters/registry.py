@@ -11,7 +11,7 @@ guarded condition turns every failure into NULL.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import cache, lru_cache
+from functools import cache
 from importlib import import_module
 from importlib.metadata import entry_points
 from inspect import signature
@@ -19,6 +19,7 @@ from traceback import format_exception_only
 from typing import TYPE_CHECKING, Any, Protocol
 
 from palio.errors import BrokenLanguage, InvalidArgument, PalioError, ParseError, UnknownLanguage
+from palio.filters.text_cache import TextCache
 
 if TYPE_CHECKING:
     from palio.filters.filter import Filter
@@ -86,7 +87,7 @@ def _option_names(language: str) -> list[str]:
     return list(signature(parser_for(language)).parameters)[1:]
 
 
-@lru_cache(maxsize=16_384)
+@TextCache
 def condition_in(language: str, text: str) -> Condition:
     """A compiled condition of a language whose meaning SQL cannot express.
 

@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from decimal import Decimal, InvalidOperation
-from functools import lru_cache
 from typing import Any, Final, Literal
 
 from palio.errors import EventError, ParseError
 from palio.events.json import parse_value
 from palio.events.values import DEFAULT_LIMITS, type_name
 from palio.filters.filter import Filter
+from palio.filters.text_cache import TextCache
 from palio.languages.eventbridge.dialect import EVENTBRIDGE, Dialect
 from palio.languages.eventbridge.document import Document, Location, ObjectNode, parse_document
 from palio.languages.eventbridge.lowering import lower_rule
@@ -68,7 +68,7 @@ def parse(condition: Any, *, scope: Scope = "attributes", strict: bool = True, t
     return _parse(parse_document(condition), scope, strict)
 
 
-@lru_cache(maxsize=4096)
+@TextCache
 def _parse_text(text: str, scope: Scope, strict: bool) -> Filter:
     return _parse(parse_document(text), scope, strict)
 

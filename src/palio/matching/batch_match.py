@@ -1,14 +1,16 @@
 """Matching of batches: Arrow columns straight into the index, rows and subscriptions out.
 
 A batch is matched in pieces of some thousand rows. A piece of Arrow columns goes to each segment as columns; a list of
-events is transposed to columns where there are enough of them. What a segment cannot take as columns is matched row by
-row. Residual conditions are checked on the candidates, and the live segment is evaluated on every row.
+events is transposed to columns, or taken as cells, where there are enough of them. What a segment cannot take so is
+matched row by row. Residual conditions are checked on the candidates, and the live segment is evaluated on every row.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
+from dataclasses import dataclass
 from functools import cached_property
+from itertools import islice
 from typing import Any, Final
 
 import numpy as np
@@ -22,17 +24,21 @@ from palio.matching.catalogue import Catalogue
 from palio.matching.columnar.array_types import Int32s, Int64s
 from palio.matching.columnar.arrow_columns import FlatColumns, flatten_columns
 from palio.matching.columnar.computed_columns import ComputedValues
+from palio.matching.columnar.event_cells import EventCells, read_events
 from palio.matching.columnar.segment import CannotCompute, CannotEncode, Segment
-from palio.matching.columnar.transposition import TransposedEvents, choices_of
+from palio.matching.columnar.transposition import MAX_LOOKED_UP, TransposedEvents, choices_of
 from palio.matching.live_segment import LiveSegment
-from palio.matching.residuals import RowReader, check_residuals_of_rows
+from palio.matching.residuals import RowReader, check_residuals, check_residuals_of_rows
 
 _PIECE_ROWS: Final = 8_192  # enough to share the work of a column, few enough to stay in cache
+_PIECE_EVENTS: Final = 2_048  # of events in Python's objects, which take more room
 MIN_TRANSPOSED_EVENTS: Final = 16  # that may be worth the transposition to columns
 _MIN_EVENTS_PER_COLUMN: Final = 2  # more for each column
+_MIN_CELL_EVENTS: Final = 24  # that are worth being taken as cells, whatever their attributes
 _MAX_IDS_PER_MATCH: Final = 1_024  # ids in the dictionary of a result; beyond, the result gets a dictionary of its own
 _MAX_MATCHES_BY_HAND: Final = 16  # that get their dictionary in Python: starting NumPy and Arrow takes 25 µs
 RESULT_SCHEMA: Final = pa.schema([("row", pa.int64()), ("subscription", pa.dictionary(pa.int32(), pa.string()))])
+_NO_MATCHES: Final = RESULT_SCHEMA.empty_table()
 
 
 def match_batch(
@@ -42,6 +48,8 @@ def match_batch(
     catalogue: Catalogue,
 ) -> pa.Table:
     """All matches of a batch of events."""
+    if type(events) is list and len(events) < MIN_TRANSPOSED_EVENTS:
+        return _match_few(events, segments, live, catalogue)
     found: list[tuple[Int64s, Int32s]] = []
     base = 0
     for piece in _pieces(events):
@@ -50,22 +58,52 @@ def match_batch(
             row += base
         found.append((row, number))
         base += len(piece)
+    return _table(found, catalogue)
+
+
+def _match_few(events: list[Any], segments: Sequence[Segment], live: LiveSegment, catalogue: Catalogue) -> pa.Table:
+    """All matches of a few events, one by one: a batch of one takes 20 µs so, and twice that with NumPy's arrays."""
+    rows: list[int] = []
+    numbers: list[int] = []
+    for row, event in enumerate(events):
+        attributes = Event.read(event).attributes
+        for segment in segments:
+            candidates = segment_candidates(segment, attributes, catalogue)
+            numbers += check_residuals(segment, candidates, attributes, catalogue)
+        if len(live):
+            numbers += live.match(attributes)
+        rows += [row] * (len(numbers) - len(rows))
+    if len(rows) > _MAX_MATCHES_BY_HAND:
+        return _table([(np.array(rows, np.int64), np.array(numbers, np.int32))], catalogue)
+    return _small_table(rows, numbers, catalogue)
+
+
+def _table(found: list[tuple[Int64s, Int32s]], catalogue: Catalogue) -> pa.Table:
+    """The result, with the ids of all subscriptions as its dictionary, or of those that occur where they are few."""
     names = catalogue.names()
-    if sum(len(number) for _, number in found) * _MAX_IDS_PER_MATCH < len(names):
+    matches = sum(len(number) for _, number in found)
+    if matches * _MAX_IDS_PER_MATCH < len(names):
+        if matches <= _MAX_MATCHES_BY_HAND:
+            rows = [each for row, _ in found for each in row.tolist()]
+            return _small_table(rows, [each for _, number in found for each in number.tolist()], catalogue)
         found, names = _with_own_dictionary(found, names)
     return pa.Table.from_batches([_result(row, number, names) for row, number in found], RESULT_SCHEMA)
+
+
+def _small_table(rows: list[int], numbers: list[int], catalogue: Catalogue) -> pa.Table:
+    if not rows:
+        return _NO_MATCHES
+    places: dict[int, int] = {}
+    indices = np.array([places.setdefault(number, len(places)) for number in numbers], np.int32)
+    ids = pa.array([catalogue.id_of(number) for number in places], pa.string())
+    return pa.Table.from_batches([_result(np.array(rows, np.int64), indices, ids)], RESULT_SCHEMA)
 
 
 def _with_own_dictionary(
     found: Sequence[tuple[Int64s, Int32s]], names: pa.StringArray
 ) -> tuple[list[tuple[Int64s, Int32s]], pa.StringArray]:
     """The matches with a dictionary of the ids that occur: sending a result sends its dictionary, too."""
-    if sum(len(number) for _, number in found) <= _MAX_MATCHES_BY_HAND:
-        occurring = sorted({number for _, several in found for number in several.tolist()})
-        places = {number: place for place, number in enumerate(occurring)}
-        by_hand = [(row, np.array([places[n] for n in number.tolist()], np.int32)) for row, number in found]
-        return by_hand, pa.array([names[number].as_py() for number in occurring], pa.string())
-    numbers = np.unique(np.concatenate([number for _, number in found])) if found else np.empty(0, np.int32)
+    numbers = np.unique(np.concatenate([number for _, number in found]))
     renumbered = [(row, np.searchsorted(numbers, number).astype(np.int32)) for row, number in found]
     return renumbered, names.take(pa.array(numbers))
 
@@ -83,7 +121,25 @@ def count_rows(events: Any) -> int:
     return len(events) if isinstance(events, Sized) else _PIECE_ROWS
 
 
-def _pieces(events: Any) -> Iterator[pa.RecordBatch | list[Event]]:
+@dataclass(frozen=True, slots=True)
+class EventPiece:
+    """Some events, by their attributes; and their cells, where reading them has made these."""
+
+    attributes: Sequence[Attributes]
+    cells: EventCells | None = None
+
+    def __len__(self) -> int:
+        return len(self.attributes)
+
+    @classmethod
+    def read(cls, contents: Sequence[Any]) -> EventPiece:
+        """Of anything that `Event.read` takes."""
+        if len(contents) < MIN_TRANSPOSED_EVENTS:
+            return cls([Event.read(each).attributes for each in contents])
+        return cls(*read_events(contents))
+
+
+def _pieces(events: Any) -> Iterator[pa.RecordBatch | EventPiece]:
     if type(events) is not list:  # of which a small one must not wait for the questions below
         events = as_arrow(events)
         if not isinstance(events, pa.Table) and hasattr(events, "__arrow_c_stream__"):
@@ -98,35 +154,30 @@ def _pieces(events: Any) -> Iterator[pa.RecordBatch | list[Event]]:
             raise EventError(
                 f"a batch is a pyarrow Table or RecordBatch or a sequence of events, not one {type(events).__name__}"
             )
-    pending: list[Event] = []
-    for event in events:
-        pending.append(Event.read(event))
-        if len(pending) == _PIECE_ROWS:
-            yield pending
-            pending = []
-    if pending:
-        yield pending
+    iterator = iter(events)
+    while pending := list(islice(iterator, _PIECE_EVENTS)):
+        yield EventPiece.read(pending)
 
 
 def match_piece(
-    piece: pa.RecordBatch | list[Event],
+    piece: pa.RecordBatch | EventPiece,
     segments: Sequence[Segment],
     live: LiveSegment,
     catalogue: Catalogue,
     paths: bool = False,
 ) -> tuple[Int64s, Int32s]:
     """Rows and numbers of the matches of one piece, by row; with `paths`, columns are named by attributes' paths."""
-    events = RowReader(piece, paths)
+    events = RowReader(piece.attributes if isinstance(piece, EventPiece) else piece, paths)
     transposed: EventColumns | None = None
     computed: dict[str, ComputedValues] = {}
     rows: list[Int64s] = []
     numbers: list[Int32s] = []
     for segment in segments:
         found = None
-        if not isinstance(piece, list):
+        if not isinstance(piece, EventPiece):
             found = segment.match_batch(piece, paths, computed) or _match_columns(segment, piece, paths)
-        elif transposed or _is_worth_columns(piece, segments):
-            transposed = transposed or EventColumns(events.all(), segments)
+        elif transposed or _is_worth_columns(piece.attributes, segments):
+            transposed = transposed or EventColumns(piece, segments)
             found = transposed.match(segment, catalogue)
         # The slow way: events are made of the rows, if that has not been done, and matched one by one.
         row, number = match_one_by_one(segment, events.all(), catalogue) if found is None else found
@@ -145,13 +196,16 @@ def match_piece(
     return row[order], number[order]
 
 
-def _is_worth_columns(events: Sequence[Event], segments: Sequence[Segment]) -> bool:
+def _is_worth_columns(events: Sequence[Attributes], segments: Sequence[Segment]) -> bool:
     """Whether the transposition of the attributes that are read takes less time than it saves."""
     if len(events) < MIN_TRANSPOSED_EVENTS:
         return False
-    columns = len(events[0].attributes)
+    columns = len(events[0])
     if not any(segment.reads_whole_event for segment in segments):
-        columns = min(columns, sum(len(segment.attributes) for segment in segments))
+        read = sum(len(segment.attributes) for segment in segments)
+        if read > MAX_LOOKED_UP:
+            return len(events) >= _MIN_CELL_EVENTS
+        columns = min(columns, read)
     return len(events) >= MIN_TRANSPOSED_EVENTS + _MIN_EVENTS_PER_COLUMN * columns
 
 
@@ -192,11 +246,11 @@ def _match_choices(
 class EventColumns:
     """The events of a piece as columns, for all segments."""
 
-    def __init__(self, events: Sequence[Attributes], segments: Sequence[Segment]) -> None:
-        self._events = events
+    def __init__(self, events: EventPiece, segments: Sequence[Segment]) -> None:
+        self._events = events.attributes
         self._wanted = {name for segment in segments for name in segment.attributes}
         self._searched = any(segment.reads_whole_event for segment in segments)
-        self._flat = TransposedEvents(events, self._wanted, self._searched)
+        self._flat = TransposedEvents(self._events, self._wanted, self._searched, cells=events.cells)
         self._arrays = sorted(set(self._flat.rows_of_arrays))
 
     def match(self, segment: Segment, catalogue: Catalogue) -> tuple[Int64s, Int32s] | None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from os import PathLike, fsencode, fspath
 from pathlib import Path
 from types import EllipsisType
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
@@ -133,7 +134,7 @@ class Matcher:
     def add_subscriptions(self, subscriptions: Sequence[Subscription] | Subscriptions) -> None:
         """Add many subscriptions, each with its language, subscriber and metadata. All are added, or none."""
         if not isinstance(subscriptions, Subscriptions):
-            subscriptions = Subscriptions.of(subscriptions)
+            subscriptions = Subscriptions.of(list_of(subscriptions, "subscriptions", "add_subscriptions"))
         self._add_many(subscriptions)
 
     def _add_many(self, subscriptions: Subscriptions) -> None:
@@ -170,7 +171,7 @@ class Matcher:
         """Take many subscriptions out at once. All are removed, or none."""
         with self._segments.lock:
             numbers: dict[int, None] = {}
-            for id in ids:
+            for id in list_of(ids, "ids", "remove_many", "remove"):
                 number = self._segments.snapshot.number_of(id)
                 if number is None or number in numbers:
                     raise UnknownSubscription(id)
@@ -316,11 +317,12 @@ class Matcher:
 
     def match_events(self, events: list[Event]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int32]]:
         """As `match_columns`, for events."""
-        from palio.matching.batch_match import match_piece
+        from palio.matching.batch_match import EventPiece, match_piece
 
         self._segments.seal_when_quiet(len(events))
         snapshot = self._segments.snapshot
-        return match_piece(events, snapshot.segments, snapshot.live, snapshot.catalogue)
+        piece = EventPiece([event.attributes for event in events])
+        return match_piece(piece, snapshot.segments, snapshot.live, snapshot.catalogue)
 
     def numbered_subscribers(self) -> pa.StringArray:
         """The subscriber of every number, null where there is none; made at the first call, from all subscriptions."""
@@ -386,6 +388,10 @@ class Matcher:
         except UnknownSubscription:
             return default
 
+    def keys(self) -> Iterator[str]:
+        """The ids, in the order in which they were added; `dict(matcher)` is ids with subscriptions."""
+        return iter(self)
+
     def items(self) -> Iterator[tuple[str, Subscription]]:
         """Ids and subscriptions, in the order in which they were added; `Matcher(items)` is a copy."""
         subscriptions = self.subscriptions()
@@ -441,7 +447,9 @@ class Matcher:
 
         with self._segments.lock:
             snapshot = self._segments.seal_for_saving()
-            save(Path(path), snapshot.segments, snapshot.catalogue, snapshot.tombstones, self._segments.removed)
+            save(
+                _checked_path(path), snapshot.segments, snapshot.catalogue, snapshot.tombstones, self._segments.removed
+            )
 
     @classmethod
     def open(cls, path: str | Path) -> Matcher:
@@ -449,7 +457,7 @@ class Matcher:
         from palio.matching.index_file import load
 
         matcher = cls()
-        segments, catalogue, dead, matcher._segments.removed = load(Path(path))
+        segments, catalogue, dead, matcher._segments.removed = load(_checked_path(path))
         matcher._segments.publish(segments, LiveSegment(), catalogue, dead)
         return matcher
 
@@ -466,6 +474,18 @@ class Matcher:
         It may be called in any thread. Each is returned once.
         """
         return self._segments.work()
+
+
+def _checked_path(path: str | Path) -> Path:
+    if not isinstance(path, str | PathLike):
+        raise InvalidArgument(f"the path of a saved matcher is a text or a Path, not {type(path).__name__}")
+    try:
+        is_possible = b"\0" not in fsencode(path)
+    except UnicodeError:
+        is_possible = False
+    if not is_possible:
+        raise InvalidArgument(f"the path of a saved matcher is one that a file can have, not {fspath(path)!r:.80}")
+    return Path(path)
 
 
 def _first_repeated(ids: Sequence[str]) -> str:

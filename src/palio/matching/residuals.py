@@ -83,33 +83,35 @@ def _attributes_read_by(filters: Iterable[Filter]) -> frozenset[str] | None:
 class RowReader:
     """The events of a batch, made of its rows when they are needed; made once."""
 
-    def __init__(self, piece: pa.RecordBatch | list[Event], paths: bool = False) -> None:
-        """With `paths`, columns are named by the paths of attributes."""
-        self._piece = piece
+    def __init__(self, piece: pa.RecordBatch | Sequence[Mapping[str, Any]], paths: bool = False) -> None:
+        """Of columns, which `paths` says are named by the paths of attributes; or of the attributes of events."""
         self._paths = paths
-        self._made: dict[tuple[int, ...] | None, list[Mapping[str, Any]]] = {}  # by the columns they are made of
+        self._made: dict[tuple[int, ...] | None, Sequence[Mapping[str, Any]]] = {}  # by the columns they are made of
+        if isinstance(piece, pa.RecordBatch):
+            self._piece = piece
+        else:
+            self._made[None] = piece
 
-    def all(self) -> list[Mapping[str, Any]]:
+    def all(self) -> Sequence[Mapping[str, Any]]:
         return self._of_columns(None)
 
-    def _of_columns(self, places: tuple[int, ...] | None) -> list[Mapping[str, Any]]:
+    def _of_columns(self, places: tuple[int, ...] | None) -> Sequence[Mapping[str, Any]]:
         known = self._made.get(places)
         if known is None:
-            piece = self._piece if isinstance(self._piece, list) else _narrowed(self._piece, places)
-            known = self._made[places] = list(self._read(piece))
+            known = self._made[places] = list(self._read(_narrowed(self._piece, places)))
         return known
 
-    def _read(self, piece: pa.RecordBatch | list[Event]) -> Iterable[Mapping[str, Any]]:
+    def _read(self, piece: pa.RecordBatch) -> Iterable[Mapping[str, Any]]:
         """The attributes of each event, named as the batch names its columns."""
-        events = (event.attributes for event in (piece if isinstance(piece, list) else Event.from_arrow(piece)))
-        if not self._paths or isinstance(piece, list):
+        events = (event.attributes for event in Event.from_arrow(piece))
+        if not self._paths:
             return events
         names = _PathNames(piece.schema.names)
         return (names.all_in(attributes) for attributes in events)
 
     def some(self, rows: Int64s, names: Collection[str] | None) -> Iterable[Mapping[str, Any]]:
         """The events of some rows, in that order; of their attributes at least those that are named."""
-        if isinstance(self._piece, list) or None in self._made:
+        if None in self._made:
             known = self.all()
             return [known[row] for row in rows.tolist()]
         columns = None if names is None else _columns_of(self._piece, names, self._paths)

@@ -12,11 +12,17 @@ is there, and publish it by replacing the snapshot. A number is filed before it 
 after its replacement is filed, so that a reader sees the old form of a replaced subscription or the new one.
 
 Numbers are never reused; where most are dead, catalogue and segments are made anew with new numbers (`_renumber`).
+
+A matcher has a thread of its own only while there is something to merge or to settle. The thread does not keep the
+matcher: one that nobody uses any more is released, and its thread ends. A process forks without the threads of its
+parent, so a fork starts anew what they were doing.
 """
 
 from __future__ import annotations
 
+import os
 import threading
+import weakref
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -47,6 +53,7 @@ _MAX_LIVE_EVALUATIONS: Final = 1_024  # of a batch: more take longer than sealin
 _MIN_DEAD_TO_RENUMBER: Final = 4096
 _MAX_BUILT_BY_INTERPRETER: Final = 2_048  # subscriptions: a third of a second
 _MAX_BULK_WITHOUT_KERNELS: Final = 20_000  # that are read one by one sooner than a compiler ends
+_MAX_MERGES_AT_ONCE: Final = 2  # of all matchers of a process: each takes a processor, and memory for a second index
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +96,8 @@ class SegmentSet:
         self._hurry = threading.Event()  # somebody waits for the merger
         self._background = background
         self._is_due = False
+        if background:
+            _process.owners.add(self)
 
     # Additions and removals
 
@@ -329,24 +338,39 @@ class SegmentSet:
         if not self._background:
             self._is_due = True
         elif self._merger is None:
-            self._merger = threading.Thread(target=self._merge_and_settle, name="palio-merge", daemon=True)
+            hurry = self._hurry
+            # The thread waits for `hurry` alone: a matcher that is released wakes it, and it ends.
+            owner = weakref.ref(self, lambda _: hurry.set())
+            self._merger = threading.Thread(target=_merge, args=(owner, hurry), name="palio-merge", daemon=True)
             self._merger.start()
 
-    def _merge_and_settle(self) -> None:
-        """Merge what is due, then settle as soon as nothing changes any more."""
-        kernel_readiness.wait_until_ready()
-        while True:
-            self._merge_due()
+    def merge_and_settle(self, changes: int | None) -> tuple[int, float] | None:
+        """Merge what is due, and settle if nothing has changed since there were so many changes.
+
+        How many there are now, and after how many seconds to call again; None where nothing is left to do.
+        """
+        pause = 0.0
+        if self.changes == changes or self._hurry.is_set():
             with self.lock:
-                if not self._is_unsettled():
-                    self._settled = self.snapshot.segments
-                    # Under the lock, which additions hold: one that comes now starts another merger.
-                    self._merger = None
-                    return
-            changes = self.changes
-            self._hurry.wait(QUIET_SECONDS)
-            if self.changes == changes or self._hurry.is_set():
+                self.seal()
+            if not self._hurry.is_set():
+                pause = self._budget.seconds_until(sum(segment.size for segment in self._to_settle()))
+            if not pause:
                 self._settle()
+        self._merge_due()
+        with self.lock:
+            if not self._is_unsettled():
+                self._settled = self.snapshot.segments
+                # Under the lock, which additions hold: one that comes now starts another merger.
+                self._merger = None
+                return None
+        return self.changes, pause or QUIET_SECONDS
+
+    def forget_threads(self) -> None:
+        """In a forked process, where no thread of the parent runs: none that holds the lock, and no merger."""
+        self.lock = threading.RLock()
+        self._hurry = threading.Event()
+        self._merger = None
 
     def _merge_due(self) -> None:
         # Before merging: renumbering builds every segment anew, and would waste the merges.
@@ -359,10 +383,8 @@ class SegmentSet:
         with self.lock:
             self.seal()
         chosen = self._to_settle()
-        size = sum(segment.size for segment in chosen)
         if self._background:
-            self._hurry.wait(self._budget.seconds_until(size))
-            self._budget.spend(size)
+            self._budget.spend(sum(segment.size for segment in chosen))
         if chosen:
             self._replace_by_merged(chosen)
 
@@ -381,6 +403,40 @@ class SegmentSet:
             self._hurry.set()
             merger.join()
             self._hurry.clear()
+
+
+class _ProcessThreads:
+    """What the mergers of all matchers of a process share."""
+
+    def __init__(self) -> None:
+        self.owners: weakref.WeakSet[SegmentSet] = weakref.WeakSet()
+        self.merges = threading.Semaphore(_MAX_MERGES_AT_ONCE)
+
+    def forget(self) -> None:
+        """In a forked process, which has none of the threads."""
+        self.merges = threading.Semaphore(_MAX_MERGES_AT_ONCE)
+        for segments in list(self.owners):
+            segments.forget_threads()
+
+
+_process = _ProcessThreads()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_process.forget)
+
+
+def _merge(owner: weakref.ref[SegmentSet], hurry: threading.Event) -> None:
+    """Merge and settle until nothing is left to do, or the segment set is released."""
+    kernel_readiness.wait_until_ready()
+    changes: int | None = None
+    while True:
+        with _process.merges:
+            segments = owner()
+            again = None if segments is None else segments.merge_and_settle(changes)
+            del segments  # which would keep it while the thread waits
+        if again is None:
+            return
+        changes, pause = again
+        hurry.wait(pause)
 
 
 def read_condition(subscription: Subscription) -> ReadCondition:

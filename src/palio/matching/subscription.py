@@ -92,6 +92,9 @@ class Subscriptions:
 
     @classmethod
     def of(cls, subscriptions: Sequence[Subscription]) -> Subscriptions:
+        for each in subscriptions:
+            if not isinstance(each, Subscription):
+                raise InvalidArgument(f"a Subscription is needed, not {type(each).__name__}; add_many takes texts")
         return cls([each.id for each in subscriptions], [each.want for each in subscriptions])
 
     @classmethod
@@ -117,11 +120,11 @@ class Subscriptions:
         return Subscriptions([self.ids[each] for each in chosen], [self.wants[each] for each in chosen])
 
 
-def list_of(given: Any, what: str) -> list[Any]:
+def list_of(given: Any, what: str, call: str = "add_many", call_for_one: str = "add") -> list[Any]:
     """Many ids or conditions. One of them by itself is refused: it would be read as its characters or keys."""
-    if isinstance(given, str | bytes | Mapping | Filter) or not isinstance(given, Iterable):
+    if isinstance(given, str | bytes | Mapping | Filter | Subscription) or not isinstance(given, Iterable):
         raise InvalidArgument(
-            f"add_many takes a list of {what}, not {type(given).__name__}; add takes one subscription"
+            f"{call} takes a list of {what}, not {type(given).__name__}; {call_for_one} takes one subscription"
         )
     return list(given)
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from math import inf
 from pathlib import Path
 from random import Random
-from typing import Any, Self, get_args
+from typing import Any, Self, TypeVar, get_args
 
 from palio.errors import InvalidArgument, NotAdvertised, PalioError
 from palio.events import Event
@@ -40,6 +40,7 @@ from palio.simulation.observation import ObservedNetwork
 from palio.simulation.oracle import Verdict, judge
 from palio.simulation.topologies import Topology, component_labels
 
+_Handle = TypeVar("_Handle", Subscription, Advertisement, Event)
 _OPERATOR = "operator"  # the client that gives brokers up
 _APPLICATION = "application"  # the client that acts where none is named
 
@@ -73,10 +74,12 @@ class Network(ObservedNetwork):
         mapping from the names of all options to their values, as a command line has them. Where the links have circles,
         brokers agree on a spanning tree.
         """
-        given = [name_and_options(each) for each in (propagation, forwarding)]
-        kinds = [options] if isinstance(options, Mapping) else [each.given() for each in options]
+        if not isinstance(topology, Topology):
+            raise InvalidArgument(f"a network is made of a Topology, not {type(topology).__name__}; or by Network.line")
+        _check_seed(seed)
         chosen = {"circles": True} if topology.has_circles else {}
-        for each in (*kinds, *(own for _, own in given)):
+        given = [name_and_options(each) for each in (propagation, forwarding)]
+        for each in (*_given_options(options), *(own for _, own in given)):
             chosen |= each
         self.topology = topology
         self.combination = Combination(given[0][0], given[1][0], advertisements, upkeep, chosen)
@@ -111,12 +114,14 @@ class Network(ObservedNetwork):
     @classmethod
     def random(cls, brokers: int, *, seed: int = 0, **choices: Any) -> Self:
         """Peers in a random tree, which the seed decides as well."""
+        _check_seed(seed)
         return cls(topologies.random_tree(brokers, Random(seed)), seed=seed, **choices)
 
     @classmethod
     def mesh(cls, brokers: int, extra: int | None = None, *, seed: int = 0, **choices: Any) -> Self:
         """A random tree with `extra` further links, by default half as many as there are brokers."""
-        more = brokers // 2 if extra is None else extra
+        _check_seed(seed)
+        more = brokers // 2 if extra is None and isinstance(brokers, int) else extra
         return cls(topologies.random_mesh(brokers, more, Random(seed)), seed=seed, **choices)
 
     @classmethod
@@ -135,7 +140,7 @@ class Network(ObservedNetwork):
 
     def run(self, seconds: float | None = None) -> None:
         """Let time pass, until the network is quiet; or for some virtual seconds."""
-        if seconds is not None and not 0 <= seconds < inf:
+        if seconds is not None and not _is_duration(seconds):
             raise InvalidArgument(f"time passes for some seconds from 0 on, not {seconds!r}")
         # Only where the network came to rest: the oracle demands nothing of requests that are still under way.
         if self._engine.run(None if seconds is None else self.now + seconds):
@@ -171,9 +176,7 @@ class Network(ObservedNetwork):
 
     def add_link(self, link: tuple[int, int], delay: float | None = None) -> None:
         """Join two brokers by one more link; one that closes a circle needs the option `circles`."""
-        a, b = link
-        for each in link:
-            self._known(each)
+        a, b = self._ends(link)
         made = Topology(self.topology.brokers, (*self.topology.links, (a, b, delay)))
         if made.has_circles and not self.combination.has_circles:
             raise InvalidArgument(f"a link between {a} and {b} closes a circle; make the network with circles=True")
@@ -183,6 +186,8 @@ class Network(ObservedNetwork):
 
     def move(self, broker: int, to: int, delay: float | None = None) -> None:
         """Cut all links of a broker, and link it to another one."""
+        for end in (broker, to):
+            self._known(end)
         if broker == to:
             raise InvalidArgument(f"broker {broker} cannot be linked to itself")
         link = min(broker, to), max(broker, to)
@@ -200,8 +205,8 @@ class Network(ObservedNetwork):
     def crash(self, broker: int, after: int = 0) -> None:
         """Crash a broker: now, or after it has carried out some more effects."""
         host = self._host(broker)
-        if after < 0:
-            raise InvalidArgument(f"a broker crashes after some effects from 0 on, not {after}")
+        if type(after) is not int or after < 0:
+            raise InvalidArgument(f"a broker crashes after some effects from 0 on, not {after!r:.80}")
         self._disturb()
         if after:
             host.fuse = after
@@ -245,6 +250,7 @@ class Network(ObservedNetwork):
         """
         if confirm not in get_args(Confirm):
             raise InvalidArgument(f"a subscription is confirmed by {', '.join(get_args(Confirm))}, not {confirm!r}")
+        _check_client(client)
         wanted = where if isinstance(where, Filter) else Filter.parse(where, language=language)
         host = self._host(at)
         made = self._clients.subscription(at, wanted, client, durable)
@@ -255,11 +261,11 @@ class Network(ObservedNetwork):
 
     def deliveries_of(self, subscription: Subscription) -> list[Delivery]:
         """The deliveries to one subscription, in order."""
-        return list(self._clients.by_subscription.get(subscription, ()))
+        return list(self._clients.by_subscription.get(_made(subscription, Subscription, "subscribe"), ()))
 
     def unsubscribe(self, subscription: Subscription) -> None:
         """End a subscription."""
-        host = self._host(subscription.at)
+        host = self._host(_made(subscription, Subscription, "subscribe").at)
         life = self.history.subscriptions.get(subscription)
         if life is None or life.ended is not None:
             raise InvalidArgument(f"there is no {subscription}")
@@ -268,6 +274,7 @@ class Network(ObservedNetwork):
 
     def advertise(self, at: int, where: Any, *, language: str = "sql", client: str = _APPLICATION) -> Advertisement:
         """Advertise, at a broker, events that will be published."""
+        _check_client(client)
         offered = where if isinstance(where, Filter) else Filter.parse(where, language=language)
         host = self._host(at)
         made = self._clients.advertisement(at, offered, client)
@@ -276,7 +283,7 @@ class Network(ObservedNetwork):
 
     def unadvertise(self, advertisement: Advertisement) -> None:
         """End an advertisement."""
-        host = self._host(advertisement.at)
+        host = self._host(_made(advertisement, Advertisement, "advertise").at)
         life = self.history.advertisements.get(advertisement)
         if life is None or life.ended is not None:
             raise InvalidArgument(f"advertisement {advertisement.number} is not there")
@@ -313,9 +320,12 @@ class Network(ObservedNetwork):
         confirm: bool = False,
     ) -> list[Event]:
         """Publish events as one batch of their broker; with headers, one for each."""
+        _check_client(client)
         host = self._host(at)
         if settled and self._unsettled:
             self.run()
+        if isinstance(events, str | bytes | Mapping) or not hasattr(events, "__iter__"):
+            raise InvalidArgument(f"publish_all takes a list of events, not {type(events).__name__}; publish takes one")
         named = [self._clients.event(event) for event in events]
         ahead = list(headers) or [b""] * len(named)
         requests = [
@@ -340,11 +350,12 @@ class Network(ObservedNetwork):
 
     def is_confirmed(self, event: Event) -> bool:
         """Whether the broker that accepted an event has confirmed it."""
-        return event.id in self.history.accepted
+        return _made(event, Event, "publish").id in self.history.accepted
 
     def queue(self, subscription: Subscription) -> list[Event]:
         """The events in the queue of a durable subscription, on the disk of its broker."""
-        kept = self._engine.hosts[subscription.at].disk.queues.get((subscription.client, str(subscription.number)), [])
+        at = _made(subscription, Subscription, "subscribe").at
+        kept = self._engine.hosts[at].disk.queues.get((subscription.client, str(subscription.number)), [])
         return [decode_event(each.body) for each in kept]
 
     def replay(
@@ -357,6 +368,10 @@ class Network(ObservedNetwork):
         limit: int = 500,
     ) -> Past:
         """Replay events confirmed since a virtual time, or from offsets in some logs; runs until they are there."""
+        if places is not None and not isinstance(places, Mapping):
+            raise InvalidArgument(f"places map brokers to offsets in their logs, not {type(places).__name__}")
+        if type(limit) is not int or limit < 1:
+            raise InvalidArgument(f"limit is a number of events from 1 on, not {limit!r:.80}")
         wanted = where if isinstance(where, Filter) else Filter.parse(where)
         number = len(self._clients.pasts) + 1
         request = ReplayClient(number, wanted, since, tuple(sorted((places or {}).items())), limit)
@@ -366,6 +381,8 @@ class Network(ObservedNetwork):
 
     def forget(self, at: int, broker: int) -> None:
         """Give up a broker that is not coming back, as an operator at another one: no event waits for it any more."""
+        if not isinstance(broker, int):
+            raise InvalidArgument(f"a broker is named by its number, not {broker!r:.80}")
         self._change(self._host(at), _OPERATOR, ForgetClient(broker))
 
     def entry_table(self, at: int) -> TableSnapshot:
@@ -404,10 +421,18 @@ class Network(ObservedNetwork):
             raise InvalidArgument(f"broker {at} has crashed; restart it first")
         return host
 
+    def _ends(self, link: Any) -> tuple[int, int]:
+        if not isinstance(link, tuple | list) or len(link) != 2:
+            raise InvalidArgument(f"a link is a pair of the numbers of brokers, not {link!r:.80}")
+        for each in link:
+            self._known(each)
+        return link[0], link[1]
+
     def _edge(self, link: tuple[int, int]) -> Edge:
-        edge = self._engine.links.edges.get((min(link), max(link)))
+        a, b = self._ends(link)
+        edge = self._engine.links.edges.get((min(a, b), max(a, b)))
         if edge is None:
-            raise InvalidArgument(f"there is no link between {link[0]} and {link[1]}")
+            raise InvalidArgument(f"there is no link between {a} and {b}")
         return edge
 
     def _on_crash(self, broker: int) -> None:
@@ -434,3 +459,32 @@ class Network(ObservedNetwork):
             up = [(edge.a, edge.b) for edge in edges if not edge.cut and running[edge.a] and running[edge.b]]
             self._parts = tuple(component_labels(len(hosts), up))
         return self._parts
+
+
+def _is_duration(seconds: Any) -> bool:
+    return isinstance(seconds, int | float) and 0 <= seconds < inf
+
+
+def _check_seed(seed: int) -> None:
+    if not isinstance(seed, int):
+        raise InvalidArgument(f"a seed is a whole number, not {seed!r:.80}")
+
+
+def _check_client(client: str) -> None:
+    if not isinstance(client, str):
+        raise InvalidArgument(f"a client is named by a text, not {client!r:.80}")
+
+
+def _made(given: _Handle, kind: type[_Handle], call: str) -> _Handle:
+    """What a call has returned; refused where it is something else."""
+    if not isinstance(given, kind):
+        raise InvalidArgument(f"the {kind.__name__} that {call} returned is needed, not {type(given).__name__}")
+    return given
+
+
+def _given_options(options: Mapping[str, Any] | Sequence[Options]) -> list[Mapping[str, Any]]:
+    if isinstance(options, Mapping):
+        return [options]
+    if isinstance(options, Sequence) and all(isinstance(each, Options) for each in options):
+        return [each.given() for each in options]
+    raise InvalidArgument(f"options are a mapping of names to values, or typed options, not {type(options).__name__}")

@@ -42,32 +42,38 @@ class Topology:
         return len(set(component_labels(self.brokers, ((a, b) for a, b, _ in self.links))))
 
 
+def _after_first(brokers: int) -> range:
+    if type(brokers) is not int or brokers < 1:
+        raise InvalidArgument(f"a network has at least one broker, a whole number, not {brokers!r:.80}")
+    return range(1, brokers)
+
+
 def line(brokers: int) -> Topology:
     """One after the other."""
-    return Topology(brokers, tuple((each, each + 1, None) for each in range(brokers - 1)))
+    return Topology(brokers, tuple((each - 1, each, None) for each in _after_first(brokers)))
 
 
 def star(brokers: int) -> Topology:
     """All around broker 0."""
-    return Topology(brokers, tuple((0, each, None) for each in range(1, brokers)))
+    return Topology(brokers, tuple((0, each, None) for each in _after_first(brokers)))
 
 
 def tree(brokers: int, children: int = 3) -> Topology:
     """A hierarchy: broker 0 at the top, each with `children` below it, filled level by level."""
-    if children < 1:
-        raise InvalidArgument(f"a broker of a tree has at least one child, not {children}")
-    return Topology(brokers, tuple(((each - 1) // children, each, None) for each in range(1, brokers)))
+    if type(children) is not int or children < 1:
+        raise InvalidArgument(f"a broker of a tree has at least one child, not {children!r:.80}")
+    return Topology(brokers, tuple(((each - 1) // children, each, None) for each in _after_first(brokers)))
 
 
 def random_tree(brokers: int, random: Random) -> Topology:
     """Peers without circles: each but the first is linked to one before it, drawn at random."""
-    return Topology(brokers, tuple((random.randrange(each), each, None) for each in range(1, brokers)))
+    return Topology(brokers, tuple((random.randrange(each), each, None) for each in _after_first(brokers)))
 
 
 def random_mesh(brokers: int, extra: int, random: Random) -> Topology:
     """A random tree with `extra` links more, where there is room for them."""
-    if extra < 0:
-        raise InvalidArgument(f"a mesh has some links from 0 on more than a tree, not {extra}")
+    if type(extra) is not int or extra < 0:
+        raise InvalidArgument(f"a mesh has some links from 0 on more than a tree, not {extra!r:.80}")
     links = {(a, b) for a, b, _ in random_tree(brokers, random).links}
     room = brokers * (brokers - 1) // 2
     while len(links) < min(room, brokers - 1 + extra):

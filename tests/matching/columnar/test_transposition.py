@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from datetime import UTC, date, datetime
 from decimal import Decimal
@@ -12,10 +13,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from palio.errors import EventError
 from palio.events import Event
 from palio.filters.filter import Filter
 from palio.matching import batch_match
-from palio.matching.columnar import transposition
+from palio.matching.columnar import event_cells, transposition
+from palio.matching.columnar.event_cells import read_events
 from palio.matching.columnar.segment import Segment
 from palio.matching.columnar.transposition import TransposedEvents, choices_of
 from palio.matching.matcher import Matcher
@@ -47,9 +50,11 @@ def always(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(batch_match, "_MIN_EVENTS_PER_COLUMN", 0)
 
 
-@pytest.fixture(params=["as usual", "few columns", "few choices"])
+@pytest.fixture(params=["as usual", "cells", "few columns", "few choices"])
 def limits(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    if request.param == "few columns":
+    if request.param == "cells":
+        monkeypatch.setattr(transposition, "MAX_LOOKED_UP", 0)
+    elif request.param == "few columns":
         monkeypatch.setattr(transposition, "MAX_COLUMNS", 2)
     elif request.param == "few choices":
         monkeypatch.setattr(transposition, "MAX_CHOICES", 1)
@@ -95,6 +100,73 @@ def test_any_events_and_conditions(wheres: list[str], events: list[dict[str, Any
     check(
         matcher, [(str(at), Filter.parse(where)) for at, where in enumerate(wheres)], [Event(each) for each in events]
     )
+
+
+@pytest.mark.parametrize("share", [0.0, 1.0])
+@given(events=st.lists(attributes(), min_size=1, max_size=8))
+def test_contents_are_read_together_as_they_are_one_by_one(share: float, events: list[dict[str, Any]]) -> None:
+    """Whether one odd event in many is read by itself, or is the reason to read all by themselves."""
+    contents = [*events, *({"plain": row} for row in range(8))]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(event_cells, "_MAX_CONVERTED_SHARE", share)
+        found, _ = read_events(contents)
+    expected = [Event.read(each).attributes for each in contents]
+    assert [_exactly(each) for each in found] == [_exactly(each) for each in expected]
+
+
+def _exactly(attributes: Any) -> list[tuple[str, type, str]]:
+    return [(name, type(value), repr(value)) for name, value in attributes.items()]
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        {"x": 2**64},
+        {"x": "\ud800"},
+        {3: 1},
+        {"a.b": 1},
+        {"x": object()},
+        {"x" * 2_000: 1},
+        "[]",
+        '{"x": 7}',
+        {"x": (1, 2)},
+    ],
+)
+def test_a_batch_refuses_and_takes_what_an_event_does(odd: Any) -> None:
+    contents = [{"x": row} for row in range(8)] + [odd]
+    try:
+        expected = [Event.read(each).attributes for each in contents]
+    except EventError as error:
+        with pytest.raises(EventError, match=re.escape(str(error))):
+            read_events(contents)
+    else:
+        assert list(read_events(contents)[0]) == expected
+
+
+def test_events_that_lack_most_attributes_are_matched_as_cells() -> None:
+    """With every kind of value on one attribute, arrays, nulls, and attributes that nobody reads."""
+    values: list[Any] = [
+        3,
+        -3,
+        2.5,
+        "v3",
+        "é",
+        True,
+        None,
+        b"x",
+        Decimal("2.50"),
+        date(2024, 1, 2),
+        [1, 3],
+        [],
+        "",
+        2**70,
+    ]
+    wheres = [f"a{n} {test}" for n in range(40) for test in ("> 2", "= 'v3'", "IS NULL", "= 2.5", "<> 3", "LIKE '%3'")]
+    wheres += [f"a{n} = true AND a{n + 1} < 10" for n in range(39)] + [f"a{n} > a{n + 1}" for n in range(39)]
+    events = [{f"a{(7 * row + 3 * k) % 50}": values[(row + k) % len(values)] for k in range(5)} for row in range(60)]
+    matcher = Matcher()
+    matcher.add_many(wheres, wheres)
+    check(matcher, [(where, Filter.parse(where)) for where in wheres], events)
 
 
 def test_no_event_is_looked_at_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:

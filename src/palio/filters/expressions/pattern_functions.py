@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from datetime import date, datetime
-from functools import lru_cache, partial
+from functools import partial
 from types import MappingProxyType
 from typing import Final
 
@@ -39,9 +39,10 @@ from palio.filters.expressions.url_functions import parse_url
 from palio.filters.kinds import timestamp_position
 from palio.filters.like import LikePattern
 from palio.filters.regex import Regex
+from palio.filters.text_cache import TextCache
 
 # Cached for patterns that come with events, which are parsed for every event.
-_parse_like = lru_cache(maxsize=4096)(LikePattern.parse)
+_parse_like = TextCache(LikePattern.parse)
 
 
 def _like(compiler: Compiler, call: Call, parts: list[CompiledOperand]) -> Compiled:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import lru_cache
 from typing import Any
 
 from palio.errors import ParseError
 from palio.events import Event
 from palio.filters.expressions.ast import attributes_of
 from palio.filters.filter import Filter
+from palio.filters.text_cache import TextCache
 from palio.languages.cesql.evaluation import CompiledExpression, compile_expression
 from palio.languages.cesql.lowering import check, lower_filter
 from palio.languages.cesql.parser import parse_expression
@@ -25,7 +25,7 @@ def parse(condition: Any, *, timezone: str = "UTC") -> Filter:
     return _parse(condition)
 
 
-@lru_cache(maxsize=4096)
+@TextCache
 def _parse(text: str) -> Filter:
     expression = parse_expression(text)
     check(expression, text)
@@ -58,7 +58,7 @@ def evaluate(text: str, event: Event | Mapping[str, Any] | str | bytes) -> tuple
     return str(value) if isinstance(value, str) else value, failures
 
 
-@lru_cache(maxsize=4096)
+@TextCache
 def _compile(text: str) -> CompiledExpression:
     return compile_expression(parse_expression(text))
 

@@ -15,11 +15,11 @@ capital letters, so that no function can be taken for an operator.
 from __future__ import annotations
 
 import re
-from functools import lru_cache
 from typing import ClassVar, Final, NoReturn
 
 from palio.filters.expressions.ast import Attribute, Call, Expression, Literal
 from palio.filters.expressions.extension_functions import cesql_integer
+from palio.filters.text_cache import TextCache
 from palio.languages.grammar import (
     END,
     NUMBER,
@@ -131,7 +131,7 @@ _HABITS: Final = {
 }
 
 
-@lru_cache(maxsize=4096)
+@TextCache
 def parse_expression(text: str) -> Expression:
     """The expression of a text; ParseError where it has none. Takes time linear in the length of the text."""
     return CesqlParser(text, tokenize(text)).whole()

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import Any
 
 from palio.filters.filter import Filter
+from palio.filters.text_cache import TextCache
 from palio.languages.eventbridge.dialect import EVENTBRIDGE
 from palio.languages.eventbridge.document import Document, parse_document
 from palio.languages.eventbridge.lowering import lower_rule
@@ -29,7 +29,7 @@ def parse(condition: Any, *, strict: bool = True, timezone: str = "UTC") -> Filt
     return _parse(parse_document(condition), strict)
 
 
-@lru_cache(maxsize=4096)
+@TextCache
 def _parse_text(text: str, strict: bool) -> Filter:
     return _parse(parse_document(text), strict)
 

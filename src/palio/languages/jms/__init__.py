@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import Any
 
 from palio.errors import ParseError
 from palio.filters.filter import Filter
+from palio.filters.text_cache import TextCache
 from palio.languages.jms.evaluation import CompiledSelector
 from palio.languages.jms.lowering import lower_filter
 from palio.languages.jms.parser import parse_selector
@@ -27,6 +27,6 @@ def condition(text: str) -> CompiledSelector:
     return CompiledSelector(parse_selector(text))
 
 
-@lru_cache(maxsize=4096)
+@TextCache
 def _parse(text: str) -> Filter:
     return lower_filter(parse_selector(text))

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import Any
 
 from palio.errors import InvalidArgument, ParseError
 from palio.filters.filter import Filter
+from palio.filters.text_cache import TextCache
 from palio.languages.sql.lowering import lower_filter
 from palio.languages.sql.parser import parse_condition
 from palio.languages.sql.template_cache import BoundTemplate
@@ -23,7 +23,7 @@ def parse(condition: Any, *, timezone: str = "UTC") -> Filter:
     return _parse(condition, timezone)
 
 
-@lru_cache(maxsize=4096)
+@TextCache
 def _parse(text: str, timezone: str) -> Filter:
     bound = BoundTemplate.read(text, timezone)
     if bound is not None:

@@ -11,7 +11,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import date
 from enum import Enum
-from functools import lru_cache
 from typing import Any, ClassVar, Final, TypeAlias
 
 from palio.events.names import enclosing_paths
@@ -22,6 +21,7 @@ from palio.filters.expressions.static_analysis import required_for
 from palio.filters.expressions.value_comparison import MIRRORED
 from palio.filters.like import LikePattern
 from palio.filters.regex import Regex
+from palio.filters.text_cache import TextCache
 from palio.filters.tree import And, Leaf, Node, Or, Residual
 from palio.filters.value_predicates import Computed, Like, Pattern, Rlike, Test
 from palio.filters.value_sets import NULLS, PRESENT, ValueSet
@@ -102,7 +102,7 @@ class PatternMatch:
         return lower_pattern(self.name, Rlike(pattern), wanted)
 
 
-@lru_cache(maxsize=4_096)
+@TextCache
 def _pattern(function: str, text: str) -> LikePattern | Regex:
     return PATTERNS[function](text)
 

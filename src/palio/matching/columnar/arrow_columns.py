@@ -225,9 +225,16 @@ def slots_of_values(axes: Axes, axis: int, values: pa.Array) -> Int32s:
     if pa.types.is_decimal(values.type) or values.type == pa.uint64():
         slots[:-1] = [axes.slot(axis, value) for value in values.to_pylist()]
         return slots
-    bound = bind_columns(axes, [(axis, values)], len(values))
-    kernels.slots_of(axes.address, bound.address, 0, len(values), address_of(slots))
+    slots[:-1] = encode_cells(axes, values, np.full(len(values), axis, np.int32))  # the axis is cut off
     return slots
+
+
+def encode_cells(axes: Axes, values: pa.Array, cell_axes: Int32s) -> Int64s:
+    """The codes of values, none of which is null, each on an axis of its own; -1 where that is -1."""
+    codes = np.empty(len(values), np.int64)
+    bound = bind_columns(axes, [(0, values)], len(values))
+    kernels.encode_cells(axes.address, bound.address, address_of(cell_axes), len(values), address_of(codes))
+    return codes
 
 
 _RELEASE: Final = ctypes.CFUNCTYPE(None, ctypes.c_void_p)

@@ -40,6 +40,7 @@ from palio.filters.kinds import KIND_OF_TYPE, KINDS, MISSING, NUMBERS, Kind
 from palio.filters.normal_form import Conjunction, expand
 from palio.filters.rewriting import canonical_range
 from palio.filters.sql_writer import expression_to_sql
+from palio.filters.text_cache import MAX_SHORT_CHARACTERS
 from palio.filters.tree import And, Leaf, Node, Or, Residual, domain_of, leaves
 from palio.filters.value_predicates import Computed, Test, computed_range
 from palio.filters.value_sets import NO_VALUE, PRESENT, ValueSet
@@ -97,10 +98,20 @@ def expression_text(name: str) -> str:
     return name.rpartition(_MARK)[2]
 
 
-@lru_cache(_MAX_NAMED_EXPRESSIONS)
 def computed_name(expression: Expression, timezone: str) -> str:
     """The name of the computed attribute of an expression."""
-    return f"{_MARK}{'' if timezone == 'UTC' else timezone}{_MARK}{expression_to_sql(expression)}"
+    known = _names.get((expression, timezone))
+    if known is not None:
+        return known
+    made = f"{_MARK}{'' if timezone == 'UTC' else timezone}{_MARK}{expression_to_sql(expression)}"
+    if len(made) <= MAX_SHORT_CHARACTERS:
+        if len(_names) >= _MAX_NAMED_EXPRESSIONS:
+            _names.clear()
+        _names[expression, timezone] = made
+    return made
+
+
+_names: dict[tuple[Expression, str], str] = {}  # of short expressions: a long one takes megabytes
 
 
 def of_kind(name: str, kind: Kind) -> str:
@@ -123,9 +134,13 @@ def of_any_kind(name: str) -> str:
     return name if kind is None else name.replace(f"{_KIND_MARK}{kind.name}{_MARK}", _MARK, 1)
 
 
-@lru_cache(_MAX_NAMED_EXPRESSIONS)
 def computed_attribute(name: str) -> ComputedAttribute:
     """The computed attribute of a name."""
+    return ComputedAttribute(name) if len(name) > MAX_SHORT_CHARACTERS else _short_attribute(name)
+
+
+@lru_cache(_MAX_NAMED_EXPRESSIONS)
+def _short_attribute(name: str) -> ComputedAttribute:
     return ComputedAttribute(name)
 
 

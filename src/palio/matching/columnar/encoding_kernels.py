@@ -551,10 +551,15 @@ def bind_exported(batch: int, places: int, count: int, columns: int) -> None:
 
 
 @compiled
-def slots_of(axes: int, column: int, first: int, count: int, slots: int) -> None:
-    """The slots of the elements of one column, none of which is null."""
+def encode_cells(axes: int, column: int, cell_axes: int, count: int, codes: int) -> None:
+    """The codes of the elements of one column, none of which is null, each on an axis of its own; -1 without one."""
     kind = i64_at(column, COLUMN_KIND)
-    row = row_of(axes, i64_at(column, COLUMN_AXIS))
-    offset = i64_at(column, COLUMN_OFFSET) + first
+    offset = i64_at(column, COLUMN_OFFSET)
     for index in range(count):
-        put_i32(slots, index, slot_at(axes, column, row, kind, offset + index))
+        axis = i32_at(cell_axes, index)
+        code = -1
+        if axis >= 0:
+            slot = slot_at(axes, column, row_of(axes, axis), kind, offset + index)
+            if slot >= 0:
+                code = axis << 32 | slot
+        put_i64(codes, index, code)

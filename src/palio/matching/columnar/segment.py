@@ -31,6 +31,7 @@ from palio.matching.columnar.arrow_columns import (
     BoundColumns,
     ColumnPlan,
     bind_columns,
+    encode_cells,
     is_list_of_scalars,
     is_within,
     simplify,
@@ -44,6 +45,8 @@ from palio.matching.columnar.computed_attributes import (
 )
 from palio.matching.columnar.computed_columns import ColumnComputer, CompiledProgram, ComputedColumns, ComputedValues
 from palio.matching.columnar.conditions import AxisKey, ConditionsBuilder, WholeEventSearch
+from palio.matching.columnar.event_cells import COLUMN_TYPES, EventCells
+from palio.matching.columnar.event_cells import NULL as NULL_CELL
 from palio.matching.columnar.event_computer import Coder, EventComputer
 from palio.matching.columnar.expression_program import BoundProgram
 from palio.matching.columnar.layout import HIT_SLOT, NULL
@@ -460,8 +463,9 @@ class Segment:
                 words[name] = self._words(name, enumerate(found), events.count)
             else:
                 columns[name] = found
+        by_cells = {} if events.cells is None else self._cell_axes
         for name in events.names:
-            if not self.reads_whole_event and name not in self._coders:
+            if name in by_cells or (not self.reads_whole_event and name not in self._coders):
                 continue
             column = None if name in self.null_is_not_missing else events.column(name)
             if column is None:
@@ -469,10 +473,39 @@ class Segment:
             else:
                 columns[name] = column
         given = list(words.values())
+        if events.cells is not None:
+            given.append(self._encode_cells(events.cells))
         given += [_words_of_arrays(events.arrays(name), members) for name, members in self._members.items()]
         if self._searching is not None:
             given.append(_search_arrays(events, self._searching))
         return self._match_arrays(columns, events.count, words.keys(), given, program)
+
+    @cached_property
+    def _cell_axes(self) -> Mapping[str, int]:
+        """The axes of the attributes of which nothing is read but their slots."""
+        if self.reads_whole_event:
+            return {}
+        return {name: axis for name, axis in self._axis_of.items() if name not in self._tests and not is_computed(name)}
+
+    def _encode_cells(self, cells: EventCells) -> tuple[Int64s, Int64s]:
+        """The codes of all cells of attributes that are read as cells, with their rows."""
+        axis_of = self._cell_axes
+        by_name = np.fromiter((axis_of.get(name, -1) for name in cells.numbers), np.int32, len(cells.numbers))
+        axes = by_name[cells.name_numbers]
+        codes = np.full(len(axes), -1, np.int64)
+        for kind in COLUMN_TYPES:
+            places, values = cells.column(kind)
+            if len(places):
+                codes[places] = encode_cells(self.axes, values, axes[places])
+        for place in np.flatnonzero((cells.kinds <= NULL_CELL) & (axes >= 0)).tolist():
+            name, value = cells.names[place], cells.values[place]
+            coder, _ = self._coders[name]
+            codes[place] = -1 if coder is None else coder(value)
+        for name in self._misplaced & axis_of.keys():
+            if any(map(_has_fraction, cells.values[cells.places(name)])):
+                raise CannotEncode
+        found = np.flatnonzero(codes >= 0)
+        return cells.rows[found], codes[found]
 
     def _compute_events(self, events: TransposedEvents) -> ComputedColumns:
         """The values of the computed attributes: in columns where all that they read are columns."""
@@ -565,7 +598,12 @@ class Segment:
                 of_events = [column for name, column in others.items() if not is_computed(name)]
                 found += [_search_column(column, self._searching) for column in of_events]
         extras = _by_row([each for each in found if len(each[0])], count)
-        ends, numbers = self.searcher.match_columns(bound, extras, entries, program)
+        has_words_only = not bound.count and entries is None and program is None
+        # A search may give a word several times, which `match_columns` sees to.
+        if has_words_only and extras is not None and self._searching is None:
+            ends, numbers = self.searcher.match_codes(*extras)
+        else:
+            ends, numbers = self.searcher.match_columns(bound, extras, entries, program)
         self._caches.append(cache)
         return row_numbers(ends), numbers
 

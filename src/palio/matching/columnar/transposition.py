@@ -3,13 +3,14 @@
 The kernels read a column of one type twenty times as fast as Python looks at its values. Events need not be alike
 though: an attribute may be a number in one and a string in the next, null or missing, or an array. An attribute whose
 values are all of one kind becomes a column; the values of others are encoded one by one, and so are those of attributes
-beyond the first few hundred, because a column has room for every event. An event with an array is laid out as one event
-for every choice of its elements, where those are few; a search looks at all elements.
+beyond the first few hundred, because a column has room for every event. Where many attributes are read, their values
+are kept as cells (`event_cells`), which most attributes can be encoded from without becoming columns. An event with an
+array is laid out as one event for every choice of its elements, where those are few; a search looks at all elements.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from datetime import date, datetime
 from itertools import product
 from math import prod
@@ -22,12 +23,14 @@ from palio.events.nested_content import GroupedAttributes
 from palio.events.values import Scalar
 from palio.filters.kinds import MISSING, Missing
 from palio.filters.tree import Attributes
+from palio.matching.columnar.array_types import Int64s
 from palio.matching.columnar.computed_attributes import ComputedAttribute
+from palio.matching.columnar.event_cells import ARRAY, NULL, EventCells
 
 MAX_COLUMNS: Final = 512
 MAX_CHOICES: Final = 32
 """Choices of elements up to which an event is laid out, one event for each."""
-_MAX_LOOKED_UP: Final = 16  # attributes looked up in each event; for more, its items are iterated
+MAX_LOOKED_UP: Final = 16  # attributes looked up in each event; for more, cells are made of all it has
 _NO_SCALAR: Final = frozenset((tuple, type(None), Missing))
 _TYPES: Final[dict[type, pa.DataType]] = {
     bool: pa.bool_(),
@@ -49,8 +52,9 @@ class TransposedEvents:
         wanted: Collection[str],
         searched: bool = False,
         whole: Sequence[Attributes] | None = None,
+        cells: EventCells | None = None,
     ) -> None:
-        """Of the attributes that are read, and of all others where events are searched.
+        """Of the attributes that are read, and of all others where events are searched; from cells that are made.
 
         Arrays are left out: `rows_of_arrays` has the rows with one that is read, `searched` the elements to search.
         Where events are choices of elements, `whole` has the events they are of, with their arrays.
@@ -61,12 +65,15 @@ class TransposedEvents:
         self.rows_of_arrays: list[int] = []
         self.searched: list[tuple[int, tuple[Scalar, ...]]] = []
         """Values that are searched beside those of attributes, with their rows."""
-        self._rows: dict[str, Sequence[int]] = {}
+        self.cells: EventCells | None = None
+        """All attributes, where more are read than are looked up one by one."""
+        self._rows: dict[str, Sequence[int] | Int64s] = {}
         self._values: dict[str, list[Any]] = {}
         self._nulls: dict[str, list[int]] = {}
         self._columns: dict[str, pa.Array | None] = {}
-        if searched or len(wanted) > _MAX_LOOKED_UP:
-            self._read(events, wanted, searched)
+        if searched or len(wanted) > MAX_LOOKED_UP:
+            self.cells = cells or EventCells(events)  # type: ignore[arg-type]
+            self._read(self.cells, wanted, searched)
         else:
             self._look_up(events, wanted)
 
@@ -90,46 +97,49 @@ class TransposedEvents:
                 rows = self._rows[name] = [row for row, value in enumerate(values) if type(value) not in _NO_SCALAR]
                 self._values[name] = [values[row] for row in rows]
 
-    def _read(self, events: Sequence[Attributes], wanted: Collection[str], searched: bool) -> None:
-        """Go through all attributes of each event."""
-        takers: dict[str, tuple[Callable[[Any], None], Callable[[int], None]]] = {}
-        for row, attributes in enumerate(events):
-            for name, value in attributes.items():
-                taker = takers.get(name)
-                if taker is None:
-                    if not searched and name not in wanted:
-                        continue
-                    values = self._values[name] = []
-                    rows: list[int] = []
-                    self._rows[name] = rows
-                    # Bound methods, looked up once per attribute instead of once per value.
-                    taker = takers[name] = values.append, rows.append
-                if value.__class__ is tuple:
-                    self.searched.append((row, value))
-                    if value and name in wanted:
-                        self.rows_of_arrays.append(row)
-                elif value is None:
-                    self._nulls.setdefault(name, []).append(row)
-                else:
-                    take_value, take_row = taker
-                    take_value(value)
-                    take_row(row)
+    def _read(self, cells: EventCells, wanted: Collection[str], searched: bool) -> None:
+        """Find the arrays among the cells; the values of an attribute are gathered when they are asked for."""
+        self._names = [name for name in cells.numbers if searched or name in wanted]
+        places = np.flatnonzero(cells.kinds == ARRAY).tolist()
+        for row, place in zip(cells.rows[places].tolist(), places, strict=True):
+            value, name = cells.values[place], cells.names[place]
+            if name in wanted or searched:
+                self.searched.append((row, value))
+            if value and name in wanted:
+                self.rows_of_arrays.append(row)
+
+    def _gather(self, name: str) -> None:
+        """Take the values of one attribute from the cells."""
+        if self.cells is None or name in self._values:
+            return
+        places = self.cells.places(name)
+        kinds = self.cells.kinds[places]
+        nulls = places[kinds == NULL]
+        if len(nulls):
+            self._nulls[name] = self.cells.rows[nulls].tolist()
+        places = places[kinds != NULL] if len(nulls) else places
+        places = places[self.cells.kinds[places] != ARRAY]
+        self._rows[name] = self.cells.rows[places]
+        self._values[name] = self.cells.values[places].tolist()
 
     @property
     def names(self) -> Collection[str]:
-        return self._values.keys()
+        return self._values.keys() if self.cells is None else self._names
 
     def column(self, name: str) -> pa.Array | None:
         """The values of an attribute, null where it is null or missing; None where no column can hold them."""
         if name not in self._columns:
             # Every attribute counts, also one that no column can hold.
+            self._gather(name)
             room = len(self._columns) < MAX_COLUMNS
             self._columns[name] = _column(self._values[name], self._rows[name], self.count) if room else None
         return self._columns[name]
 
     def values(self, name: str) -> Iterator[tuple[int, Any]]:
         """The values of an attribute with their rows, in no promised order; none of those that lack it."""
-        yield from zip(self._rows[name], self._values[name], strict=True)
+        self._gather(name)
+        rows = self._rows[name]
+        yield from zip(rows if isinstance(rows, Sequence) else rows.tolist(), self._values[name], strict=True)
         yield from ((row, None) for row in self._nulls.get(name, ()))
 
     def arrays(self, name: str) -> Iterator[tuple[int, tuple[Scalar, ...]]]:
@@ -149,7 +159,7 @@ class TransposedEvents:
         return found
 
 
-def _column(values: list[Any], rows: Sequence[int], count: int) -> pa.Array | None:
+def _column(values: list[Any], rows: Sequence[int] | Int64s, count: int) -> pa.Array | None:
     kinds = set(map(type, values))
     if not kinds:
         return pa.nulls(count)

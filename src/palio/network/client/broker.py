@@ -91,6 +91,11 @@ def connect(
         ("a token", token or "", MAX_TOKEN_LENGTH),
     ):
         check_text(what, text, longest)
+    for option, seconds in (("patience", patience), ("timeout", timeout)):
+        if type(seconds) not in (int, float) or not seconds >= 0:
+            raise InvalidArgument(f"{option} is a number of seconds from 0 on, not {seconds!r:.80}")
+    if tls is not None and not isinstance(tls, ssl.SSLContext):
+        raise InvalidArgument(f"tls is an ssl.SSLContext, not {type(tls).__name__}")
     return ConnectionContext(Broker(Connection(addresses, token or "", name, tls, patience, timeout, publisher)))
 
 
