@@ -146,6 +146,17 @@ def find_compared_object(expression: Expression, kinds: ColumnKinds) -> tuple[Ex
     return None
 
 
+def find_other_than_boolean(expression: Expression, kinds: ColumnKinds) -> tuple[Expression, str] | None:
+    """A condition that is a column of another type than boolean, and the reason why it is none; None for others.
+
+    Spark casts a string beside AND, OR and NOT, but not one that is the whole condition.
+    """
+    column = kinds.column(expression.name) if isinstance(expression, Attribute) else None
+    if column is None or (column.kind in (None, NoneType, bool) and not column.is_object):
+        return None
+    return expression, "a condition is true or false"
+
+
 class CastSearch:
     """Finds the operands of a condition that Spark casts."""
 

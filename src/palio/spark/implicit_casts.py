@@ -45,7 +45,13 @@ from palio.spark.attributes import (
     split_cast,
     type_of_target,
 )
-from palio.spark.cast_search import CastSearch, Column, ColumnKinds, find_compared_object
+from palio.spark.cast_search import (
+    CastSearch,
+    Column,
+    ColumnKinds,
+    find_compared_object,
+    find_other_than_boolean,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -173,7 +179,7 @@ class ImplicitCasts:
         conflict = refusal(expression, kinds)
         if conflict is not None and found.has_found:  # with its casts it may be fine, a number under LIKE say
             conflict = refusal(_rebuild(expression, found), ColumnKinds(self._column))
-        conflict = conflict or find_compared_object(expression, kinds)
+        conflict = conflict or find_compared_object(expression, kinds) or find_other_than_boolean(expression, kinds)
         if conflict is None or refusal(expression) is not None:  # refused without a schema, and reported as that
             return
         part, reason = conflict

@@ -93,12 +93,13 @@ def match(
     """Matches of events and subscriptions: the events' columns and `subscription_id` (and `subscriber`, if any).
 
     `events` is any DataFrame, streaming ones too. `subscriptions` is a file or folder, a table, a DataFrame with the
-    columns `id` and `where` (and `language`, `subscriber`), a saved index (`.palio`), a `Matcher`, or `Wants`, which
-    says what was refused. With `per_event` there is one row for each event, matched or not, with an array of ids in
-    `subscription_ids`. `numbers` gives the subscriptions' numbers in place of their ids. `columns` are those of the
-    events' columns that are kept, by default all; `subscription_columns` are further columns of the subscriptions that
-    each match has (`["priority"]`), by default none; `json` names columns whose texts hold JSON objects. Numeric ids of
-    a DataFrame and chosen columns have the types that they have there.
+    columns `id` and `where` (and `language`, `subscriber`), a saved index (`.palio`), a `SubscriptionLog` (then its
+    latest version), a `Matcher`, or `Wants`, which says what was refused. With `per_event` there is one row for each
+    event, matched or not, with an array of ids in `subscription_ids`. `numbers` gives the subscriptions' numbers in
+    place of their ids. `columns` are those of the events' columns that are kept, by default all;
+    `subscription_columns` are further columns of the subscriptions that each match has (`["priority"]`), by default
+    none; `json` names columns whose texts hold JSON objects. Numeric ids of a DataFrame and chosen columns have the
+    types that they have there.
 
     `plan` is "broadcast" (one index, on every executor), "rendezvous" (the index in buckets, events and subscriptions
     meet in a shuffle; a `Rendezvous` has its options) or, by default, whichever fits: broadcast where the index takes

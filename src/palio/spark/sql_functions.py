@@ -24,8 +24,7 @@ from palio.spark.attributes import is_case_sensitive
 from palio.spark.column_functions import TypedMatcher, given_columns
 from palio.spark.projection import session_zone
 from palio.spark.record_batches import as_arrow_udf, group_into_lists
-from palio.spark.storage import StorageFolder
-from palio.spark.subscription_log import SubscriptionLog
+from palio.spark.subscription_log import open_log
 from palio.spark.subscriptions import (
     SAVED_INDEX_SUFFIX,
     Wants,
@@ -105,7 +104,7 @@ def open_subscriptions(address: str, zone: str) -> Wants:
     """The subscriptions at an address, in the state of now; read only where that has changed since the last call."""
     if address.endswith(SAVED_INDEX_SUFFIX):
         return Wants(Matcher.open(address))
-    log = _log_at(address)
+    log = open_log(address)
     state: Hashable = _file_state(address) if log is None else log.version
     known = _opened.get((address, zone))
     if known is not None and state is not None and known[0] == state:
@@ -116,15 +115,6 @@ def open_subscriptions(address: str, zone: str) -> Wants:
     if len(_opened) > _MAX_OPEN_SUBSCRIPTIONS:
         _opened.popitem(last=False)
     return wants
-
-
-def _log_at(address: str) -> SubscriptionLog | None:
-    """The log in a folder; None for all other addresses."""
-    if Path(address).is_file() or ("://" in address and Path(address).suffix):
-        return None
-    folder = StorageFolder(address)
-    is_log = folder.names("changes") or folder.names("snapshots")
-    return SubscriptionLog(address) if is_log else None
 
 
 def _file_state(address: str) -> Hashable:

@@ -417,6 +417,15 @@ class SubscriptionLog:
         return [int(stem) for stem in stems if stem.isdecimal()]
 
 
+def open_log(address: str) -> SubscriptionLog | None:
+    """The log in a folder; None for all other addresses."""
+    if not address or Path(address).is_file() or ("://" in address and Path(address).suffix):
+        return None
+    folder = StorageFolder(address)
+    is_log = folder.names(_CHANGES) or folder.names(_SNAPSHOTS)
+    return SubscriptionLog(address) if is_log else None
+
+
 def _name(folder: str, number: int) -> str:
     return f"{folder}/{number:020}{_SUFFIX}"
 

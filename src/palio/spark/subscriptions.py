@@ -89,6 +89,7 @@ class Wants:
     ) -> Wants:
         """Read subscriptions: a path or address, the name of a table, a DataFrame, a Matcher, or subscriptions.
 
+        Of a `SubscriptionLog`, or the folder of one, the latest version is read.
         `language` is the default language, `timezone` the zone of literals without one, by default the session's.
         `casts`, if given, are put into the conditions while they are read. `columns` are the further columns of a
         DataFrame or table that are read as metadata, by default all whose types Python has.
@@ -290,12 +291,17 @@ def _subscribers_in(matcher: Matcher) -> dict[str, str]:
 
 def _collect(spark: SparkSession, source: Any, collector: _Collector, columns: Sequence[str] | None) -> None:
     """Collect the subscriptions of any other source."""
+    from palio.spark.subscription_log import SubscriptionLog, open_log  # which imports this module
+
     if isinstance(source, str | Path):
         rows = open_frame(spark, str(source))
-        if rows is None:
+        found = open_log(str(source)) if rows is None else rows
+        if found is None:
             _read_file(str(source), collector)
             return
-        source = rows
+        source = found
+    if isinstance(source, SubscriptionLog):
+        source = source.at()
     if hasattr(source, "toArrow"):
         _read_rows(source, collector, columns)
         return

@@ -43,6 +43,8 @@ def events(spark: SparkSession) -> DataFrame:
         ("day + ok > 5", "day is DATE, ok is BOOLEAN; + does not take a date and a boolean"),
         ("greatest(qty, 5) > 5", "qty is STRING; greatest() chooses among values of one type"),
         ("nums > DATE'2024-01-01'", "nums is ARRAY<INT>; an integer and a date do not compare"),
+        ("qty", "qty is STRING; a condition is true or false"),
+        ("s", "s is STRUCT<X:INT>; a condition is true or false"),
     ],
 )
 def test_the_reason_names_columns_and_types(events: DataFrame, condition: str, reason: str) -> None:
@@ -57,6 +59,9 @@ def test_what_spark_takes_is_no_conflict(events: DataFrame) -> None:
     for condition in (
         "day > '2024-01-01' AND qty > 5 AND s.x = 1 AND s IS NULL AND m.k LIKE '1%' AND nums > 5 AND ok",
         "s <=> NULL OR nothing = 5 OR nosuch > 5 OR size(nums) = 2",
+        "ok",
+        "nothing",
+        "nosuch",
         "TRUE > 1",  # refused without any column, and reported as such
     ):
         casts.apply(condition)
