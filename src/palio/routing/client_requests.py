@@ -20,6 +20,7 @@ from msgspec.structs import replace
 from palio.errors import PalioError
 from palio.routing.announcements import Announcements
 from palio.routing.codec import Arrival
+from palio.routing.completeness import Completeness
 from palio.routing.delivery.durable_delivery import DurableDelivery
 from palio.routing.durable_claims import DurableClaims
 from palio.routing.echo import Settlement
@@ -152,6 +153,7 @@ class ClientRequests:
     replay: LogReplay
     claims: DurableClaims
     effects: list[Effect]
+    completeness: Completeness | None = None
     _sequence: int = 0
     _published: dict[Client, int] = field(default_factory=dict)  # the number of admitted events of each client
 
@@ -163,10 +165,16 @@ class ClientRequests:
             case SubscribeClient():
                 self.tables.subscribe(client, request.name, request.wanted)
                 self._set_durable(client, request.name, request.durable)
+                if self.completeness is not None:
+                    self.completeness.unsubscribe(client, request.name)
+                    if request.completeness and not request.durable:
+                        self.completeness.subscribe(client, request.name)
                 self._confirm(client, request)
             case UnsubscribeClient():
                 self.tables.unsubscribe(client, request.name)
                 self._set_durable(client, request.name, durable=False)
+                if self.completeness is not None:
+                    self.completeness.unsubscribe(client, request.name)
             case AdvertiseClient():
                 self.tables.advertise(client, request.name, request.offered)
                 self.delivery.on_advertise()
@@ -231,7 +239,7 @@ class ClientRequests:
             self.effects.append(Reply(client, replace(refused, number=request.number)))
             return
         # Counted only when admitted, so that the numbers of a publisher have no gaps.
-        self._count(client, 1)
+        self._count(client, [arrival])
         if request.confirm:
             self.delivery.publish(client, request, arrival.message, arrival.event)
         else:
@@ -245,7 +253,7 @@ class ClientRequests:
             if refused is not None:
                 self.effects += [Reply(client, replace(refused, number=request.number)) for request in requests]
                 return
-        self._count(client, len(arrivals))
+        self._count(client, arrivals)
         if requests[0].confirm:
             self.delivery.publish_batch(client, requests, arrivals)
         else:
@@ -269,6 +277,9 @@ class ClientRequests:
             return Refused("its publisher has not advertised events like this one", "unadvertised")
         return None
 
-    def _count(self, client: Client, events: int) -> None:
-        self._sequence += events
-        self._published[client] = self._published.get(client, 0) + events
+    def _count(self, client: Client, arrivals: Sequence[Arrival]) -> None:
+        self._sequence += len(arrivals)
+        self._published[client] = self._published.get(client, 0) + len(arrivals)
+        if self.completeness is not None:
+            for arrival in arrivals:
+                self.completeness.accept(arrival.message.id.sequence, arrival.event.source)

@@ -25,7 +25,7 @@ from palio.errors import IllegalCombination, InvalidArgument
 OPTION_KINDS: Final[dict[str, str]] = {
     **dict.fromkeys("delay jitter loss duplication reordering bandwidth disk drift skew".split(), "a number"),
     **dict.fromkeys("slack threshold interval patience rate".split(), "a number"),
-    "epsilon": "a number",
+    **dict.fromkeys(("epsilon", "completeness", "heartbeat"), "a number"),
     **dict.fromkeys("queue spill window n m k satisfied height parents budget".split(), "a whole number"),
     **dict.fromkeys(("optimiser", "root"), "true, false or the number of a broker"),
     **dict.fromkeys("mode tree key graph index domains curve matcher digests structure".split(), "a text"),
@@ -65,6 +65,8 @@ def check_options(options: Mapping[str, Any]) -> None:
             raise InvalidArgument(f"{name} is a share from 0 to below 1, not {value!r}")
         if name in _MINIMUM and value < _MINIMUM[name]:
             raise InvalidArgument(f"{name} is {kind} from {_MINIMUM[name]} on, not {value!r}")
+        if name in ("completeness", "heartbeat") and value <= 0:
+            raise InvalidArgument(f"{name} is the seconds between watermarks, above 0, not {value!r}")
         if name == "slack" and value > 1:
             raise InvalidArgument(f"slack is a share from 0 to 1, not {value!r}")
 
@@ -166,6 +168,8 @@ class Combination:
     def _refusal(self) -> str | None:
         if self.is_faulty and not self.has_session:
             return "a change is announced only once, and a faulty link may lose it for ever; it needs the session"
+        if "heartbeat" in self.options and "completeness" not in self.options:
+            return "heartbeats are watermarks of completeness, which is not on"
         if self.is_hierarchical:
             if self.propagation == "flooding":
                 return "with flooding no filter travels, so that a hierarchy changes nothing"

@@ -15,7 +15,7 @@ bound here, because the broker that accepted them bounds how many are under way 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Final, Protocol
 
@@ -33,7 +33,7 @@ from palio.routing.forwarding import headers
 from palio.routing.forwarding.filter_index import filter_index_of
 from palio.routing.forwarding.strategy import Forwarding, HasBackgroundWork, Route
 from palio.routing.interest_index import ClientTable, InterestIndex
-from palio.routing.messages import LOCAL, EventId, Key, Publish
+from palio.routing.messages import LOCAL, EventId, Key, Publish, Watermark
 
 _MAX_KNOWN_ATTEMPTS: Final = 65_536  # attempts with durable events by which duplicates are known
 
@@ -51,13 +51,14 @@ class LinkFilter(Protocol):
 class LinkCredit:
     """Credit of each link, and the events that wait for it."""
 
-    __slots__ = ("_credit", "_effects", "_max_waiting", "_waiting")
+    __slots__ = ("_credit", "_effects", "_max_waiting", "_waiting", "on_drop")
 
     def __init__(self, max_waiting: int, effects: list[Effect]) -> None:
         self._max_waiting = max_waiting
         self._effects = effects
         self._credit: dict[int, int] = {}
-        self._waiting: dict[int, deque[Publish]] = {}
+        self._waiting: dict[int, deque[Publish | Watermark]] = {}
+        self.on_drop: Callable[[EventId, int], None] | None = None  # called with an event for which a link had no room
 
     def open_link(self, link: int, credit: int) -> None:
         self._credit[link] = credit
@@ -78,8 +79,21 @@ class LinkCredit:
                 self._waiting.setdefault(link, deque()).append(message)
             else:
                 self._effects.append(Drop("queue full", message))
+                if self.on_drop is not None:
+                    self.on_drop(message.id, link)
         if ready:
             self._effects.append(Send(links if len(ready) == len(links) else tuple(ready), message))
+
+    def send_watermark(self, link: int, message: Watermark) -> None:
+        """Send behind the events that wait for a link; without room it is dropped, and the next one begins anew."""
+        waiting = self._waiting.get(link, ())
+        if not waiting and self._credit.get(link, 0) > 0:
+            self._credit[link] -= 1
+            self._effects.append(Send((link,), message))
+        elif len(waiting) < 2 * self._max_waiting:
+            self._waiting.setdefault(link, deque()).append(message)
+        else:
+            self._effects.append(Drop("queue full", message))
 
     def grant(self, link: int, events: int) -> None:
         """Add credit, and send what waited for it."""
@@ -107,10 +121,12 @@ class EventRouter:
         "_effects",
         "_forwarding",
         "_index",
+        "_marks",
         "_options",
         "_working",
         "content_reads",
         "link_filters",
+        "on_gap",
     )
 
     def __init__(
@@ -134,6 +150,9 @@ class EventRouter:
         self._clients: ClientTable | None = None
         self._index: InterestIndex | None = None
         self._arrivals: list[Arrival] = []
+        self._marks: list[tuple[int, Callable[[], None]]] = []  # calls between arrivals, by place
+        # Called with an event that some client or neighbour may not get, although it wants it: None is any of them.
+        self.on_gap: Callable[[EventId, int | None], None] | None = None
         # In a network without circles an event cannot come twice, and no filter is asked.
         self._duplicates = DuplicateFilter() if may_circle else None
         # Each attempt with a durable event is an event of its own: its sequence number alone would hide the second.
@@ -152,6 +171,8 @@ class EventRouter:
         elif self._duplicates is not None and self._is_duplicate(arrival.message):
             self._delivery.refuse(arrival)
             self._effects.append(Drop("seen before", arrival.message))
+            # It was routed before, perhaps by tables that lacked a filter which is there now.
+            self._note_gap(arrival.message.id, None)
         else:
             self._arrivals.append(arrival)
 
@@ -171,11 +192,32 @@ class EventRouter:
         self._attempts.add(attempt)
         return False
 
+    def call_between(self, call: Callable[[], None]) -> None:
+        """Call when all events that were taken until now are routed, and none of those after."""
+        self._marks.append((len(self._arrivals), call))
+
     def route(self) -> None:
         """Route all events taken since the last call."""
-        if not self._arrivals:
+        if self._marks:
+            arrivals, self._arrivals = self._arrivals, []
+            marks, self._marks = self._marks, []
+            begin = 0
+            for end, call in marks:
+                self._route(arrivals[begin:end])
+                call()
+                begin = end
+            self._route(arrivals[begin:])
+        elif self._arrivals:
+            arrivals, self._arrivals = self._arrivals, []
+            self._route(arrivals)
+
+    def _note_gap(self, id: EventId, interface: int | None) -> None:
+        if self.on_gap is not None:
+            self.on_gap(id, interface)
+
+    def _route(self, arrivals: Sequence[Arrival]) -> None:
+        if not arrivals:
             return
-        arrivals, self._arrivals = self._arrivals, []
         try:
             routes = self._forwarding.route(arrivals)
             local = self._match_local(arrivals, routes)
@@ -213,6 +255,8 @@ class EventRouter:
         # A plain event goes past durable delivery, unless a durable subscription here may want it queued.
         if came.kept is not None or self._delivery.has_durable:
             recipients = self._clients.recipients(keys) if keys and self._clients is not None else ()
+            if came.kept is not None and self._delivery.queues.is_blocked(recipients):
+                self._note_gap(came.id, LOCAL)  # none of the clients here gets it in this attempt
             self._delivery.on_routed(arrival, [link for _, links in sends for link in links], recipients)
         elif keys and self._clients is not None:
             self._effects.append(Deliver(self._clients.recipients(keys), came))
@@ -262,6 +306,7 @@ class EventRouter:
                 local += self._match_local([arrival], found)
             except PalioError as error:
                 self._effects.append(Drop(f"unreadable: {error}", arrival.message))
+                self._note_gap(arrival.message.id, None)
                 if arrival.message.kept is not None:
                     # Acknowledged all the same: no later attempt would make it readable.
                     self._delivery.on_routed(arrival, (), ())

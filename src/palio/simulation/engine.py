@@ -267,7 +267,10 @@ class Engine:
         host.fuse = None
         chance, remembered = self.random.random, host.disk.remembered()
         wall = partial(self._wall_clock, host.skew) if self._stamps else None
-        host.node = Node(host.number, host.incarnation, self.combination, self.constants, remembered, chance, wall)
+        clock = partial(self._wall_clock, host.skew)
+        host.node = Node(
+            host.number, host.incarnation, self.combination, self.constants, remembered, chance, wall, clock
+        )
         for way in host.ways:
             self.connect(way.edge)
         # An empty batch: unfinished events of the log are routed without any input for them.

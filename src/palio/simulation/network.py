@@ -33,7 +33,7 @@ from palio.routing.messages import (
 from palio.simulation import topologies
 from palio.simulation.clients import Clients
 from palio.simulation.engine import Engine
-from palio.simulation.history import Advertisement, Delivery, History, Publication, Subscription
+from palio.simulation.history import Advertisement, Completion, Delivery, History, Publication, Subscription
 from palio.simulation.hosts import Host
 from palio.simulation.links import Edge
 from palio.simulation.oracle import Verdict, judge
@@ -83,7 +83,8 @@ class Network:
         self._is_delivering = False  # within the batch of a broker, which nothing may interrupt
         self._parts: tuple[int, ...] | None = None
         self._engine = Engine(topology, self.combination, seed, self._on_deliver, self._on_reply, self._on_crash)
-        self._clients = Clients(self.history)
+        self._clients = Clients(self.history, "completeness" in chosen)
+        self.completions = self._clients.completions
         self.deliveries = self._clients.deliveries
         self.confirmations = self._clients.confirmations
         self.cancellations = self._clients.cancellations
@@ -253,6 +254,12 @@ class Network:
     def deliveries_of(self, subscription: Subscription) -> list[Delivery]:
         """The deliveries to one subscription, in order."""
         return list(self._clients.by_subscription.get(subscription, ()))
+
+    def complete_up_to(self, subscription: Subscription, broker: int) -> Completion | None:
+        """The last stretch of a broker's events of which a subscription has all that it wanted; None before the first.
+        It needs the option `completeness`."""
+        stretches = (each for each in reversed(self.completions) if each.subscription is subscription)
+        return next((each for each in stretches if each.broker == broker), None)
 
     def unsubscribe(self, subscription: Subscription) -> None:
         """End a subscription."""

@@ -315,6 +315,11 @@ class Host:
                 if owned is not None:
                     yield DurableEntry(client, name, owned.filter)
 
+    @property
+    def has_completeness(self) -> bool:
+        """Whether the brokers of this network send watermarks."""
+        return self._broker.has_completeness
+
     def delivery_status(self) -> dict[str, Any]:
         """Durable delivery in numbers: events not yet delivered everywhere, and brokers that are waited for."""
         delivery = self._broker.delivery

@@ -115,7 +115,8 @@ class Server:
         window = self.settings.keeping.duplicates
         remembered = Remembered(recovered.records, recovered.unfinished, recovered.seen, recovered.homes, window)
         wall = time.time if self.settings.stamps else None
-        node = Node(self.node, self.incarnation, self._combination, constants, remembered, self._random.random, wall)
+        random = self._random.random
+        node = Node(self.node, self.incarnation, self._combination, constants, remembered, random, wall, time.time)
         self.quotas = Quotas(self.settings.limits, self.loop.time)
         self.refusals = RefusalLog(self.loop.time)
         self.host = Host(node, self.store)
