@@ -12,6 +12,7 @@ from functools import partial
 from itertools import count
 from typing import TYPE_CHECKING, Any, Final
 
+from palio.errors import InvalidArgument
 from palio.routing import messages
 from palio.routing.announcements import OPTIMISER_TIMER, ROUTING_TREES_TOPIC, Announcements
 from palio.routing.client_requests import ClientRequests, RequestQueue
@@ -50,6 +51,7 @@ from palio.routing.forwarding.strategy import Forwarding, ForwardingConfig, Inte
 from palio.routing.log_replay import LogReplay
 from palio.routing.messages import Offer, Publish, PublishClient, Request, Settle, Watermark
 from palio.routing.routing_tables import RoutingTables
+from palio.routing.sealing import Keyring
 from palio.routing.spanning_tree import ActiveLinks, SpanningTree, fixed_random
 
 if TYPE_CHECKING:
@@ -82,6 +84,7 @@ class Broker:
         "combination",
         "delivery",
         "incarnation",
+        "keys",
         "link_filters",
         "node",
         "tables",
@@ -95,7 +98,12 @@ class Broker:
         remembered: Remembered = _EMPTY_DISK,
         random: Callable[[], float] = fixed_random,
         watermark_clock: Callable[[], float] = no_clock,
+        keys: Keyring | None = None,
     ) -> None:
+        """`keys` are those of an edge broker in a network with sealed events."""
+        if keys is not None and not combination.is_sealed:
+            raise InvalidArgument("keys of sealed events need the option `sealed`, at all brokers of the network")
+        self.keys = Keyring() if keys is None and combination.is_sealed else keys
         self.node = node
         self.incarnation = incarnation
         self.combination = combination
@@ -109,7 +117,13 @@ class Broker:
         self._credit = LinkCredit(int(combination.options.get("queue", _MAX_WAITING_EVENTS)), effects)
         self.delivery = DurableDelivery(node, incarnation, combination, remembered, tokens, effects)
         self._router = EventRouter(
-            self._forwarding, self._credit, self.delivery, combination.has_circles, effects, combination.options
+            self._forwarding,
+            self._credit,
+            self.delivery,
+            combination.has_circles,
+            effects,
+            combination.options,
+            self.keys,
         )
         self.link_filters = self._router.link_filters
         self._announcements = Announcements(self._forwarding, effects)
@@ -131,7 +145,7 @@ class Broker:
         # The tables report to the router, and the router looks up recipients in them: one must be made first.
         self._router.serve(self.tables.subscriptions)
         self._settlement = Settlement(node, incarnation, in_use, effects)
-        self._replay = LogReplay(node, incarnation, tokens, self.link_filters, in_use, effects)
+        self._replay = LogReplay(node, incarnation, tokens, self.link_filters, in_use, effects, self.keys)
         self.claims = DurableClaims(node, incarnation, self.delivery, in_use, effects)
         self._clients = ClientRequests(
             node,
@@ -162,8 +176,9 @@ class Broker:
                 self._credit,
                 self.delivery,
                 effects,
+                self.keys,
             )
-        self._requests = RequestQueue(self._clients.carry_out, self._clients.withdrawals, tokens, effects)
+        self._requests = RequestQueue(self._clients.carry_out, self._clients.withdrawals, tokens, effects, self.keys)
         self._postponed: list[tuple[int, Settle]] = []  # queries that wait until home brokers are on disk
         self._jobs = 0
         # Past the request queue: these records are on disk already.
@@ -180,7 +195,7 @@ class Broker:
         for each in inputs:
             # Events first, and past the table of handlers: a batch is mostly events.
             if type(each) is Received and type(each.message) is Publish:
-                self._router.take(Arrival(each.link, each.message))
+                self._router.take(Arrival(each.link, each.message, keys=self.keys))
             elif type(each) is Requested and type(each.request) is PublishClient:
                 self._requests.take(each.client, each.request)
             else:

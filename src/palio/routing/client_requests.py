@@ -48,16 +48,28 @@ from palio.routing.messages import (
 )
 from palio.routing.propagation.neighbour_updates import is_advertised
 from palio.routing.routing_tables import RoutingTables
+from palio.routing.sealing import Keyring
 from palio.routing.spanning_tree import ActiveLinks
 
 DURABLE_REQUESTS: Final = (SubscribeClient, UnsubscribeClient, AdvertiseClient, UnadvertiseClient)
+_REQUESTS_WITH_CONTENT: Final = (SubscribeClient, AdvertiseClient, PublishClient, PublishBatch, ReplayClient)
 _GIVEN_UP_TOPIC: Final = "gone "  # of announcements, followed by the number of a broker that is not coming back
 
 
 class RequestQueue:
     """Requests that wait for the disk, and those that wait for them."""
 
-    __slots__ = ("_behind", "_carry_out", "_collected", "_effects", "_joining", "_tokens", "_withdrawals", "_writing")
+    __slots__ = (
+        "_behind",
+        "_carry_out",
+        "_collected",
+        "_effects",
+        "_joining",
+        "_keys",
+        "_tokens",
+        "_withdrawals",
+        "_writing",
+    )
 
     def __init__(
         self,
@@ -65,9 +77,11 @@ class RequestQueue:
         withdrawals: Callable[[Client], list[ClientRequest]],
         tokens: Iterator[int],
         effects: list[Effect],
+        keys: Keyring | None = None,
     ) -> None:
         """`carry_out` is called at once or when the disk has answered; `withdrawals` are the requests by which a client
-        takes back what it has when it leaves."""
+        takes back what it has when it leaves. `keys` are those of a network with sealed events."""
+        self._keys = keys
         self._carry_out = carry_out
         self._withdrawals = withdrawals
         self._tokens = tokens
@@ -78,6 +92,9 @@ class RequestQueue:
         self._behind: dict[Client, list[ClientRequest | None]] = {}  # None where the client left
 
     def take(self, client: Client, request: ClientRequest) -> None:
+        if self._keys is not None and self._keys.is_empty and isinstance(request, _REQUESTS_WITH_CONTENT):
+            self._refuse_sealed(client, request)
+            return
         behind = self._behind.get(client)  # None where nothing of this client waits for the disk
         is_durable = type(request) in DURABLE_REQUESTS
         if is_durable and (behind is None or client in self._joining):
@@ -90,6 +107,14 @@ class RequestQueue:
             # It waits for the write, and so do all later requests of this client: none may join the write before it.
             behind.append(request)
             self._joining.discard(client)
+
+    def _refuse_sealed(self, client: Client, request: ClientRequest) -> None:
+        refusal = Refused("this broker has no key of sealed events, and only forwards them; connect to an edge broker")
+        if isinstance(request, PublishBatch):
+            self._effects += [Reply(client, replace(refusal, number=each.number)) for each in request.events]
+        else:
+            number, name = getattr(request, "number", 0), getattr(request, "name", "")
+            self._effects.append(Reply(client, replace(refusal, number=number, name=name)))
 
     def leave(self, client: Client) -> None:
         """Withdraw what a client has that left; requests on their way to the disk are withdrawn when they are there."""

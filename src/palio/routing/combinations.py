@@ -29,7 +29,7 @@ OPTION_KINDS: Final[dict[str, str]] = {
     **dict.fromkeys("queue spill window n m k satisfied height parents budget".split(), "a whole number"),
     **dict.fromkeys(("optimiser", "root"), "true, false or the number of a broker"),
     **dict.fromkeys("mode tree key graph index domains curve matcher digests structure".split(), "a text"),
-    **dict.fromkeys("session circles stamps hierarchy".split(), "true or false"),
+    **dict.fromkeys("session circles stamps hierarchy sealed".split(), "true or false"),
 }
 SIMULATION_OPTIONS: Final = frozenset(
     "delay jitter loss duplication reordering bandwidth disk drift skew stamps session".split()
@@ -138,6 +138,11 @@ class Combination:
         return bool(self.options.get("hierarchy", False))
 
     @property
+    def is_sealed(self) -> bool:
+        """Whether only edge brokers can read events."""
+        return bool(self.options.get("sealed", False))
+
+    @property
     def is_faulty(self) -> bool:
         """Whether links lose, duplicate or reorder frames."""
         return any(self.options.get(fault) for fault in _LOSSY)
@@ -177,6 +182,12 @@ class Combination:
                 return "with advertisements filters go towards publishers, in a hierarchy towards the root"
             if self.forwarding != "content":
                 return "in a hierarchy a broker knows only the filters below it, so that it cannot write a header"
+        if self.is_sealed and self.propagation != "flooding":
+            reads = "inner brokers would have to match content, and cannot read it"
+            if self.forwarding == "reuse" and self.mode == "partial":
+                return f"a partial list of keys leaves links without one, for which {reads}; take always reuse"
+            if self.forwarding == "content" or (self.forwarding == "reuse" and self.mode == "never"):
+                return f"without headers {reads}; take prefix, bloom, or always reuse forwarding"
         if self.forwarding == "content" or (self.forwarding == "reuse" and self.mode == "never"):
             return None
         if self.propagation == "flooding":
@@ -209,7 +220,8 @@ class Combination:
             forwarding = "prefix with a local tree" if self.tree == "local" else "prefix with the optimiser's tree"
         advertised = ", with advertisements" if self.advertisements else ""
         directed = ", in a hierarchy" if self.is_hierarchical else ""
-        return f"{self.propagation} propagation and {forwarding} forwarding{advertised}{directed}"
+        sealed = ", with sealed events" if self.is_sealed else ""
+        return f"{self.propagation} propagation and {forwarding} forwarding{advertised}{directed}{sealed}"
 
 
 def legal_combinations() -> Iterator[Combination]:

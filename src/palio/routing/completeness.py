@@ -35,9 +35,9 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from palio.errors import WireError
+from palio.errors import SealError
 from palio.routing.delivery.durable_delivery import DurableDelivery
-from palio.routing.effects import Client, Drop, Effect, Reply, Send, SetTimer
+from palio.routing.effects import UNREADABLE, Client, Drop, Effect, Reply, Send, SetTimer
 from palio.routing.event_router import EventRouter, LinkCredit
 from palio.routing.messages import (
     LOCAL,
@@ -51,6 +51,7 @@ from palio.routing.messages import (
     Unsubscribe,
     Watermark,
 )
+from palio.routing.sealing import Keyring, watermark_context
 
 COMPLETENESS_TIMER: Final = "completeness"
 _UPDATES: Final = (Begin, Subscribe, Unsubscribe, Advertise, Unadvertise)  # that both ends of a link count
@@ -109,6 +110,7 @@ class Completeness:
         "_inclusions",
         "_interval",
         "_is_timed",
+        "_keys",
         "_local_version",
         "_node",
         "_openings",
@@ -138,7 +140,9 @@ class Completeness:
         credit: LinkCredit,
         delivery: DurableDelivery,
         effects: list[Effect],
+        keys: Keyring | None = None,
     ) -> None:
+        self._keys = keys
         self._node = node
         self._incarnation = incarnation
         self._interval = interval
@@ -214,6 +218,9 @@ class Completeness:
         self._sources = {source: number for source, number in self._sources.items() if number > up_to}
         self._serial += 1
         sources = msgspec.msgpack.encode(named) if named else b""
+        if sources and self._keys is not None:
+            context = watermark_context(self._node, self._incarnation, self._serial)
+            sources = self._keys.seal(sources, context)
         mark = Watermark(self._node, self._incarnation, self._serial, self._up_to, up_to, 0, 0, self._clock(), sources)
         self._up_to = up_to
         self.receive(LOCAL, mark)
@@ -337,15 +344,21 @@ class Completeness:
 
     def _tell(self, version: int, mark: Watermark) -> None:
         try:
-            sources = _decode_sources.decode(mark.sources) if mark.sources else ()
-        except (msgspec.DecodeError, UnicodeError):
-            self._effects.append(Drop(f"unreadable: {WireError('the sources of a watermark')}", mark))
+            sources = self._read_sources(mark) if mark.sources else ()
+        except (msgspec.DecodeError, UnicodeError, SealError):
+            self._effects.append(Drop(f"{UNREADABLE}: the sources of a watermark", mark))
             return
         for client, made in self._subscriptions.items():
             names = tuple(name for name, since in made.items() if since <= version)
             if names:
                 told = Complete(names, mark.node, mark.incarnation, mark.after, mark.up_to, mark.time, sources)
                 self._effects.append(Reply(client, told))
+
+    def _read_sources(self, mark: Watermark) -> tuple[tuple[str, int], ...]:
+        sources = mark.sources
+        if self._keys is not None:
+            sources = self._keys.open(sources, watermark_context(mark.node, mark.incarnation, mark.serial))
+        return _decode_sources.decode(sources)
 
     def _on_gap(self, id: EventId, interface: int | None) -> None:
         stream = self._streams.get(id.node)

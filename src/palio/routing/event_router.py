@@ -21,19 +21,20 @@ from typing import Any, Final, Protocol
 
 from msgspec.structs import replace
 
-from palio.errors import PalioError
+from palio.errors import PalioError, SealError
 from palio.events import Event
 from palio.filters.filter import Filter
 from palio.routing.codec import Arrival
 from palio.routing.delivery.durable_delivery import DurableDelivery
 from palio.routing.delivery.event_log import DeduplicationWindow
 from palio.routing.duplicates import DuplicateFilter
-from palio.routing.effects import UNWANTED, Deliver, Drop, Effect, Job, Send
+from palio.routing.effects import UNREADABLE, UNWANTED, Deliver, Drop, Effect, Job, Send
 from palio.routing.forwarding import headers
 from palio.routing.forwarding.filter_index import filter_index_of
 from palio.routing.forwarding.strategy import Forwarding, HasBackgroundWork, Route
 from palio.routing.interest_index import ClientTable, InterestIndex
 from palio.routing.messages import LOCAL, EventId, Key, Publish, Watermark
+from palio.routing.sealing import Keyring, event_context
 
 _MAX_KNOWN_ATTEMPTS: Final = 65_536  # attempts with durable events by which duplicates are known
 
@@ -119,8 +120,10 @@ class EventRouter:
         "_delivery",
         "_duplicates",
         "_effects",
+        "_filter_counts",
         "_forwarding",
         "_index",
+        "_keys",
         "_marks",
         "_options",
         "_working",
@@ -137,8 +140,12 @@ class EventRouter:
         may_circle: bool,
         effects: list[Effect],
         options: Mapping[str, Any] = MappingProxyType({}),
+        keys: Keyring | None = None,
     ) -> None:
-        """`may_circle` where there is more than one way between brokers, so that an event may come twice."""
+        """`may_circle` where there is more than one way between brokers, so that an event may come twice. `keys` are
+        those of a network with sealed events."""
+        self._keys = keys
+        self._filter_counts: dict[int, int] = {}  # by link
         self._forwarding = forwarding
         self._working = forwarding if isinstance(forwarding, HasBackgroundWork) else None
         self._credit = credit
@@ -180,6 +187,8 @@ class EventRouter:
         link_filter = self.link_filters.get(arrival.interface)
         try:
             return link_filter is None or link_filter.admits(arrival.event)
+        except SealError:
+            return False  # a filter cannot vouch for what it cannot read
         except PalioError:
             return True  # an event that cannot be read is dropped when it is routed, with the reason
 
@@ -236,13 +245,26 @@ class EventRouter:
     def _carry_out(self, arrival: Arrival, route: Route, keys: tuple[Key, ...]) -> None:
         came = arrival.message
         sends = route.sends
+        body = came.body
+        if self._keys is not None:
+            if arrival.interface == LOCAL:
+                body = self._keys.seal(body, event_context(came.id)) if sends else b""
+            elif keys:
+                try:
+                    arrival = Arrival(arrival.interface, replace(came, body=arrival.content))
+                except SealError as error:  # its header alone has told that clients here want it
+                    self._drop_sealed(arrival, error)
+                    if not sends:
+                        self._acknowledge_unreadable(arrival)
+                        return
+                    keys = ()
         # Of use at a broker that delivers it or sends it more than one way (Shen §5.6).
         is_of_use = keys or arrival.interface == LOCAL or len(sends) > 1 or (sends and len(sends[0][1]) > 1)
         useless = 0 if is_of_use else came.useless + 1
         for header, links in sends:
             sent = Publish(
                 came.id,
-                came.body,
+                body,
                 b"" if header is None else headers.encode(header),
                 came.hops + 1,
                 useless,
@@ -259,7 +281,7 @@ class EventRouter:
                 self._note_gap(came.id, LOCAL)  # none of the clients here gets it in this attempt
             self._delivery.on_routed(arrival, [link for _, links in sends for link in links], recipients)
         elif keys and self._clients is not None:
-            self._effects.append(Deliver(self._clients.recipients(keys), came))
+            self._effects.append(Deliver(self._clients.recipients(keys), arrival.message))
         if not keys and not sends and arrival.interface != LOCAL:
             self._effects.append(Drop(UNWANTED, replace(came, useless=useless), arrival.interface))
 
@@ -270,7 +292,7 @@ class EventRouter:
             link
             for _, links in route.sends
             for link in links
-            if link in filters and not filters[link].releases(arrival.event)
+            if link in filters and not _releases(filters[link], arrival)
         }
         if not blocked:
             return route
@@ -302,18 +324,49 @@ class EventRouter:
         local: list[tuple[Key, ...]] = []
         for arrival in arrivals:
             try:
-                found = self._forwarding.route([arrival])
-                local += self._match_local([arrival], found)
+                found = self._route_sealed(arrival)
+                keys = self._match_sealed(arrival, found)
             except PalioError as error:
-                self._effects.append(Drop(f"unreadable: {error}", arrival.message))
+                self._effects.append(Drop(f"{UNREADABLE}: {error}", arrival.message))
                 self._note_gap(arrival.message.id, None)
-                if arrival.message.kept is not None:
-                    # Acknowledged all the same: no later attempt would make it readable.
-                    self._delivery.on_routed(arrival, (), ())
+                self._acknowledge_unreadable(arrival)
+                continue
+            if keys is None and not found[0].sends:
+                self._acknowledge_unreadable(arrival)
                 continue
             readable.append(arrival)
             routes += found
+            local += keys or [()]
         return readable, routes, local
+
+    # Sealed events that cannot be opened here
+
+    def _route_sealed(self, arrival: Arrival) -> list[Route]:
+        """The route of one event. If its header does not decide, and its content cannot be read, it goes to all
+        neighbours that have filters, with the header that it came with."""
+        try:
+            return self._forwarding.route([arrival])
+        except SealError:
+            links = tuple(sorted(link for link in self._filter_counts if link != arrival.interface))
+            return [Route(((arrival.header, links),) if links else ())]
+
+    def _match_sealed(self, arrival: Arrival, found: Sequence[Route]) -> list[tuple[Key, ...]] | None:
+        """The keys of local clients that match; None where the content cannot be read."""
+        try:
+            return self._match_local([arrival], found)
+        except SealError as error:
+            self._drop_sealed(arrival, error)
+            return None
+
+    def _acknowledge_unreadable(self, arrival: Arrival) -> None:
+        """Acknowledge an event that goes nowhere: no later attempt would make it readable."""
+        if arrival.message.kept is not None:
+            self._delivery.on_routed(arrival, (), ())
+
+    def _drop_sealed(self, arrival: Arrival, error: SealError) -> None:
+        """Drop an event for the clients of this broker; it is forwarded all the same."""
+        self._effects.append(Drop(f"{UNREADABLE}: {error.problem}", arrival.message, arrival.interface))
+        self._note_gap(arrival.message.id, LOCAL)
 
     # Listener: filters that come and go
 
@@ -325,10 +378,23 @@ class EventRouter:
 
     def add_filter(self, interface: int, key: Key, wanted: Filter) -> None:
         self._forwarding.add_filter(interface, key, wanted)
+        if interface != LOCAL:
+            self._filter_counts[interface] = self._filter_counts.get(interface, 0) + 1
         if interface == LOCAL and self._index is not None:
             self._index.add(LOCAL, key, wanted)
 
     def remove_filter(self, interface: int, key: Key) -> None:
         self._forwarding.remove_filter(interface, key)
+        if interface != LOCAL:
+            self._filter_counts[interface] -= 1
+            if not self._filter_counts[interface]:
+                del self._filter_counts[interface]
         if interface == LOCAL and self._index is not None:
             self._index.remove(LOCAL, key)
+
+
+def _releases(link_filter: LinkFilter, arrival: Arrival) -> bool:
+    try:
+        return link_filter.releases(arrival.event)
+    except PalioError:
+        return False  # a filter cannot vouch for what it cannot read

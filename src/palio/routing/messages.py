@@ -265,7 +265,7 @@ class Watermark(Struct, frozen=True, array_like=True, tag=24):
 
     That holds for the `seen` first updates of the receiver's tables on this connection, and for none where it is below
     0. `sent` counts the sender's own updates before this. `serial` numbers the watermarks of a broker, `time` is that
-    of its wall clock, and `sources` are those that published in the stretch (`encode_sources`).
+    of its wall clock, and `sources` are those that published in the stretch, sealed where events are.
     """
 
     node: int

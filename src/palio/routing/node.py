@@ -42,6 +42,7 @@ from palio.routing.link_sessions import (
 )
 from palio.routing.messages import Publish, Watermark
 from palio.routing.retransmission import DatagramSession
+from palio.routing.sealing import Keyring
 from palio.routing.spanning_tree import fixed_random
 
 
@@ -98,10 +99,12 @@ class Node:
         random: Callable[[], float] = fixed_random,
         wall_clock: Callable[[], float] | None = None,
         watermark_clock: Callable[[], float] = no_clock,
+        keys: Keyring | None = None,
     ) -> None:
         """`wall_clock` is a clock apart from the one that goes in with each batch, in seconds since 1970, and may jump.
-        With it, events are stamped where they pass links. Watermarks have the time of `watermark_clock`."""
-        self.broker = Broker(node, incarnation, combination, remembered, random, watermark_clock)
+        With it, events are stamped where they pass links. Watermarks have the time of `watermark_clock`. `keys` are
+        those of an edge broker in a network with sealed events."""
+        self.broker = Broker(node, incarnation, combination, remembered, random, watermark_clock, keys)
         self._identity = BrokerIdentity(node, incarnation, constants)
         self._always_repairs = combination.has_session  # also links that are no datagrams
         self._has_streams_only = not combination.has_session

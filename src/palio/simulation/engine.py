@@ -38,6 +38,7 @@ from palio.routing.effects import (
 from palio.routing.link_sessions import NetworkConstants, Transmit
 from palio.routing.messages import Publish
 from palio.routing.node import Arrived, Connected, Disconnected, Node, NodeInput
+from palio.routing.sealing import Keyring
 from palio.simulation.hosts import Host
 from palio.simulation.links import Direction, Edge, LinkModel
 from palio.simulation.topologies import Topology
@@ -213,8 +214,10 @@ class Engine:
         on_deliver: Callable[[int, Deliver], None],
         on_reply: Callable[[int, Reply], None],
         on_crash: Callable[[int], None],
+        sealing_keys: Mapping[int, Sequence[bytes]],
     ) -> None:
         self.combination = combination
+        self._sealing_keys = sealing_keys
         self.constants = NetworkConstants.of(combination)
         self.random = Random(seed)
         self.queue: EventQueue[Scheduled] = EventQueue()
@@ -268,8 +271,17 @@ class Engine:
         chance, remembered = self.random.random, host.disk.remembered()
         wall = partial(self._wall_clock, host.skew) if self._stamps else None
         clock = partial(self._wall_clock, host.skew)
+        keys = self._sealing_keys.get(host.number)
         host.node = Node(
-            host.number, host.incarnation, self.combination, self.constants, remembered, chance, wall, clock
+            host.number,
+            host.incarnation,
+            self.combination,
+            self.constants,
+            remembered,
+            chance,
+            wall,
+            clock,
+            None if keys is None else Keyring(keys),
         )
         for way in host.ways:
             self.connect(way.edge)

@@ -7,7 +7,7 @@ clock, the machine or the order of hashes: a seed gives the same run, step by st
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from math import inf
 from pathlib import Path
 from random import Random
@@ -65,6 +65,7 @@ class Network:
         upkeep: str = "hard",
         seed: int = 0,
         options: Mapping[str, Any] | None = None,
+        sealing_keys: Mapping[int, Sequence[bytes]] | None = None,
     ) -> None:
         """A network in which every broker makes the same choices; `IllegalCombination` where they do not go together.
 
@@ -73,8 +74,13 @@ class Network:
         for the events that may wait for a link, and those of propagation and forwarding: `slack` of merging, `mode` and
         `n` of reuse, `tree` of prefix (with `threshold` and, for the broker at which trees are made, `optimiser`).
         Where the links have circles, brokers agree on a spanning tree.
+
+        `sealing_keys` are those of each edge broker, 64 bytes each, of which the first seals: then all others are inner
+        brokers, which cannot read events.
         """
         chosen = {**({"circles": True} if topology.has_circles else {}), **(options or {})}
+        if sealing_keys is not None:
+            chosen["sealed"] = True
         self.topology = topology
         self.combination = Combination(propagation, forwarding, advertisements, upkeep, chosen)
         self.seed = seed
@@ -82,7 +88,9 @@ class Network:
         self._unsettled = True
         self._is_delivering = False  # within the batch of a broker, which nothing may interrupt
         self._parts: tuple[int, ...] | None = None
-        self._engine = Engine(topology, self.combination, seed, self._on_deliver, self._on_reply, self._on_crash)
+        self._engine = Engine(
+            topology, self.combination, seed, self._on_deliver, self._on_reply, self._on_crash, sealing_keys or {}
+        )
         self._clients = Clients(self.history, "completeness" in chosen)
         self.completions = self._clients.completions
         self.deliveries = self._clients.deliveries
@@ -244,7 +252,7 @@ class Network:
         if confirm not in get_args(Confirm):
             raise InvalidArgument(f"a subscription is confirmed by {', '.join(get_args(Confirm))}, not {confirm!r}")
         wanted = where if isinstance(where, Filter) else Filter.parse(where, language=language)
-        host = self._host(at)
+        host = self._edge_host(at)
         made = self._clients.subscription(at, wanted, client, durable)
         if on_delivery is not None:
             self._clients.listeners[made] = on_delivery
@@ -273,7 +281,7 @@ class Network:
     def advertise(self, at: int, where: Any, *, language: str = "sql", client: str = _APPLICATION) -> Advertisement:
         """Advertise, at a broker, events that will be published."""
         offered = where if isinstance(where, Filter) else Filter.parse(where, language=language)
-        host = self._host(at)
+        host = self._edge_host(at)
         made = self._clients.advertisement(at, offered, client)
         self._change(host, client, AdvertiseClient(str(made.number), offered))
         return made
@@ -317,7 +325,7 @@ class Network:
         confirm: bool = False,
     ) -> list[Event]:
         """Publish events as one batch of their broker; with headers, one for each."""
-        host = self._host(at)
+        host = self._edge_host(at)
         if settled and self._unsettled:
             self.run()
         named = [self._clients.event(event) for event in events]
@@ -487,6 +495,14 @@ class Network:
         host = self._known(at)
         if host.node is None:
             raise InvalidArgument(f"broker {at} has crashed; restart it first")
+        return host
+
+    def _edge_host(self, at: int) -> Host:
+        """A broker that may have clients."""
+        host = self._host(at)
+        keys = None if host.node is None else host.node.broker.keys
+        if keys is not None and keys.is_empty:
+            raise InvalidArgument(f"broker {at} has no key of sealed events, and only forwards them: it has no clients")
         return host
 
     def _edge(self, link: tuple[int, int]) -> Edge:
