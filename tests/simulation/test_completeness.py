@@ -11,9 +11,9 @@ from palio import IllegalCombination, InvalidArgument
 from palio.events import Event
 from palio.routing.combinations import Combination, legal_combinations
 from palio.simulation import Network
-from tests.simulation.scenarios import FAULTY_LINKS, Scenario, hosts
+from tests.simulation.scenarios import FAULTY_LINKS, Scenario, condition, event, hosts
 
-COMBINATIONS = list(legal_combinations())
+COMBINATIONS = [each for each in legal_combinations() if not each.is_hierarchical]
 every_combination = pytest.mark.parametrize("combination", COMBINATIONS, ids=str)
 
 
@@ -148,6 +148,55 @@ def test_heartbeats_tell_of_a_silent_publisher() -> None:
     assert told is not None
     assert (told.up_to, int(told.time)) == (1, 9)
     assert ("meter", 1) in [each for completion in net.completions for each in completion.sources]
+
+
+class ConfirmingScenario(NumberedScenario):
+    """A scenario with slow disks, of which some events are confirmed and some subscriptions durable."""
+
+    def publish(self) -> None:
+        at = self.place()
+        if at is not None:
+            # Of a client without subscriptions: it need not wait for the disk, so that its number is known.
+            confirm = self.random.random() < 0.5
+            self.note(at, self.net.publish(at, event(self.random), settled=False, client="feed", confirm=confirm))
+
+    def subscribe(self) -> None:
+        at = self.place()
+        if at is not None:
+            durable = self.random.random() < 0.2
+            self.subscriptions.append(self.net.subscribe(at, condition(self.random), durable=durable))
+
+
+def judged_with_confirmations(combination: Combination, seed: int, faulty: bool) -> int:
+    own = {"completeness": 0.02, "disk": 0.015, "window": 3}
+    options = {**combination.options, **own, **(FAULTY_LINKS if faulty else {})}
+    choices = {"propagation": combination.propagation, "forwarding": combination.forwarding, "options": options}
+    scenario = ConfirmingScenario(seed, choices, breaks=True, circles=seed % 3 == 0)
+    try:
+        scenario.run(40)
+        return scenario.check_claims()
+    except AssertionError as error:
+        error.add_note(f"seed {seed}, faulty={faulty}")
+        raise
+
+
+@pytest.mark.parametrize("propagation", ["flooding", "identity", "covering"])
+def test_what_is_told_holds_for_confirmed_events_while_links_and_brokers_break(propagation: str) -> None:
+    # The second seed cuts a link, and mends it, while an upstream broker still answers for the time before.
+    assert sum(judged_with_confirmations(Combination(propagation), seed, faulty=False) for seed in (9003, 9004)) > 0
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("faulty", [False, True])
+@pytest.mark.parametrize("combination", [each for each in COMBINATIONS if not each.advertisements], ids=str)
+def test_a_hundred_seeds_with_confirmed_events(combination: Combination, faulty: bool) -> None:
+    for seed in range(9000, 9100):
+        judged_with_confirmations(combination, seed, faulty)
+
+
+def test_a_hierarchy_has_no_completeness() -> None:
+    with pytest.raises(IllegalCombination, match="while brokers elect a root"):
+        Combination(options={"hierarchy": True, "completeness": 1.0})
 
 
 def test_heartbeats_need_completeness() -> None:

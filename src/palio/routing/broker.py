@@ -351,9 +351,7 @@ class Broker:
 
     def _wants_events(self, link: int) -> bool:
         """Whether any event may go to a neighbour."""
-        if self.combination.propagation == "flooding" or self.tables.remote_subscriptions.get(link):
-            return True
-        return isinstance(self._forwarding, HierarchicalForwarding) and self._forwarding.parent == link
+        return self.combination.propagation == "flooding" or bool(self.tables.remote_subscriptions.get(link))
 
     def _on_announce(self, link: int, message: messages.Announce) -> None:
         is_new = self._clients.on_announce(link, message)

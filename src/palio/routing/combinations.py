@@ -176,6 +176,8 @@ class Combination:
         if "heartbeat" in self.options and "completeness" not in self.options:
             return "heartbeats are watermarks of completeness, which is not on"
         if self.is_hierarchical:
+            if "completeness" in self.options:
+                return "while brokers elect a root, none knows whether a neighbour sends it all events"
             if self.propagation == "flooding":
                 return "with flooding no filter travels, so that a hierarchy changes nothing"
             if self.advertisements:

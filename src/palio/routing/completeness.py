@@ -87,7 +87,7 @@ class _Inclusion(NamedTuple):
     """The updates of each interface that are part of the first `sent` updates to a neighbour."""
 
     sent: int
-    versions: Mapping[int, int]
+    versions: dict[int, int]
 
 
 class Completeness:
@@ -238,15 +238,20 @@ class Completeness:
 
     def close_link(self, link: int) -> None:
         self._inclusions.pop(link, None)
+        self.restart_link(link)
         for node, stream in self._streams.items():
-            stream.starts.pop(link, None)
             if stream.came_by == link:
                 self._streams[node] = stream._replace(came_by=_GONE)
 
     def restart_link(self, link: int) -> None:
-        """All filters of a neighbour are about to come again."""
+        """All filters of a neighbour are withdrawn, and about to come again, where the link stays."""
         for stream in self._streams.values():
             stream.starts.pop(link, None)
+        # Earlier updates to other neighbours included filters that are withdrawn now: nothing may rely on them, even
+        # where upstream answers only for the time before. A new connection would count from 0 again, besides.
+        for inclusions in self._inclusions.values():
+            for each in inclusions:
+                each.versions.pop(link, None)
 
     def count_received(self, link: int, message: Message) -> None:
         if isinstance(message, _UPDATES):
