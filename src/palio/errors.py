@@ -26,6 +26,7 @@ typed fields; its message says what was wrong, where, and what would be right.
       IllegalCombination (ValueError)
       NotAdvertised
       WireError
+        SealError
       AuthenticationFailed
       NotPermitted
       LimitReached
@@ -239,6 +240,15 @@ class NotAdvertised(PalioError):
 
 class WireError(PalioError):
     """Bytes that are not a message of this version of the wire protocol."""
+
+
+class SealError(WireError):
+    """Sealed content that cannot be opened; `problem` says why, and `key` is the fingerprint of the key it names."""
+
+    def __init__(self, problem: str, key: str = "") -> None:
+        self.problem = problem
+        self.key = key
+        super().__init__(f"{problem}: {key}" if key else problem)
 
 
 class AuthenticationFailed(PalioError):

@@ -56,6 +56,8 @@ _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 )
 @click.option("--keys", nargs=2, multiple=True, metavar="UDP TLS",
               help="Key exchange of palio+udp://… is at palio+tls://….  [default: same host and port]")  # fmt: skip
+@click.option("--sealing-keys", type=_FILE, metavar="FILE",
+              help="Keys of sealed events, at edge brokers; inner brokers have --option sealed=true.")  # fmt: skip
 @click.option("--stamps", is_flag=True, help="Record for subscribers when events passed which links.")
 @click.option("--insecure", is_flag=True, help="Listen beyond this machine without TLS and tokens.")
 @click.option("--json", "as_json", is_flag=True, help="Log and announce addresses as JSON, on a line each.")
@@ -95,7 +97,7 @@ def _settings(config: Path | None, given: dict[str, Any]) -> Settings:
             changes = {}
     changes |= {
         name: given[name]
-        for name in ("listen", "connect", "public", "propagation", "forwarding", "token")
+        for name in ("listen", "connect", "public", "propagation", "forwarding", "token", "sealing_keys")
         if given[name]
     }
     changes |= {name: True for name in ("advertisements", "stamps", "insecure") if given[name]}

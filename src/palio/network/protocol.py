@@ -13,7 +13,7 @@ from msgspec import Meta, Raw, Struct
 
 from palio.filters.filter import Filter
 from palio.routing import codec
-from palio.routing.messages import Confirm, Duration, Past, Time
+from palio.routing.messages import Complete, Confirm, Duration, Past, Time
 
 VERSION: Final = 1
 KEY_ID_BYTES: Final = 8  # of a key for sealed datagrams
@@ -99,7 +99,8 @@ class Subscribe(Struct, frozen=True, array_like=True, tag=83):
     the bound and the overflow policy of the delivery queue; 0 and "" are the broker's defaults.
 
     Subscriptions of a `group` share queue and credit under the name of the group, and each event comes once for all of
-    them; a durable one has no group. `validity` is the length of its lease in seconds; 0 is without end.
+    them; a durable one has no group. `validity` is the length of its lease in seconds; 0 is without end. With
+    `completeness` the broker sends `Completed`.
     """
 
     request: int
@@ -112,6 +113,7 @@ class Subscribe(Struct, frozen=True, array_like=True, tag=83):
     overflow: Overflow | Literal[""] = ""
     group: Name = ""
     validity: Duration = 0.0
+    completeness: bool = False
 
 
 class Renew(Struct, frozen=True, array_like=True, tag=98):
@@ -274,6 +276,12 @@ class Dropped(Struct, frozen=True, array_like=True, tag=104):
     events: int
 
 
+class Completed(Struct, frozen=True, array_like=True, tag=114):
+    """A stretch of which all events that some subscriptions wanted were sent before this."""
+
+    stretch: Complete
+
+
 class Ended(Struct, frozen=True, array_like=True, tag=111):
     """End of a subscription by the broker, with the reason."""
 
@@ -351,6 +359,7 @@ FromServer: TypeAlias = (
     | Elsewhere
     | Cancelled
     | Dropped
+    | Completed
     | Ended
     | StatusAnswer
     | LogAnswer

@@ -12,11 +12,13 @@ from functools import partial
 from itertools import count
 from typing import TYPE_CHECKING, Any, Final
 
+from palio.errors import InvalidArgument
 from palio.routing import messages
 from palio.routing.announcements import OPTIMISER_TIMER, ROUTING_TREES_TOPIC, Announcements
 from palio.routing.client_requests import ClientRequests, RequestQueue
 from palio.routing.codec import Arrival
 from palio.routing.combinations import Combination
+from palio.routing.completeness import COMPLETENESS_TIMER, Completeness, no_clock
 from palio.routing.delivery.durable_delivery import RETRY_TIMER, DurableDelivery
 from palio.routing.delivery.durable_queues import DurableQueues
 from palio.routing.durable_claims import DurableClaims
@@ -51,8 +53,9 @@ from palio.routing.home_tables import HomeBrokers, HomeRoutingTables
 from palio.routing.link_states import LinkStates
 from palio.routing.log_replay import LogReplay
 from palio.routing.measures import HasMeasures, Measures
-from palio.routing.messages import Offer, Publish, PublishClient, Request, Settle
+from palio.routing.messages import Offer, Publish, PublishClient, Request, Settle, Watermark
 from palio.routing.routing_tables import RoutingTables
+from palio.routing.sealing import Keyring
 from palio.routing.spanning_tree import ActiveLinks, SpanningTree, fixed_random
 from palio.routing.strategies import Prefix
 
@@ -68,6 +71,7 @@ class Broker:
     __slots__ = (
         "_announcements",
         "_clients",
+        "_completeness",
         "_credit",
         "_effects",
         "_forwarding",
@@ -85,6 +89,7 @@ class Broker:
         "combination",
         "delivery",
         "incarnation",
+        "keys",
         "link_filters",
         "node",
         "tables",
@@ -97,7 +102,13 @@ class Broker:
         combination: Combination,
         remembered: Remembered = _EMPTY_DISK,
         random: Callable[[], float] = fixed_random,
+        watermark_clock: Callable[[], float] = no_clock,
+        keys: Keyring | None = None,
     ) -> None:
+        """`keys` are those of an edge broker in a network with sealed events."""
+        if keys is not None and not combination.is_sealed:
+            raise InvalidArgument("keys of sealed events need the option `sealed`, at all brokers of the network")
+        self.keys = Keyring() if keys is None and combination.is_sealed else keys
         self.node = node
         self.incarnation = incarnation
         self.combination = combination
@@ -119,6 +130,7 @@ class Broker:
             combination.has_circles,
             effects,
             combination.forward.matcher,
+            self.keys,
         )
         self.link_filters = self._router.link_filters
         self._announcements = Announcements(self._forwarding, effects)
@@ -144,7 +156,7 @@ class Broker:
         # The tables report to the router, and the router looks up recipients in them: one must be made first.
         self._router.serve(self.tables.subscriptions)
         self._settlement = Settlement(node, incarnation, in_use, effects)
-        self._replay = LogReplay(node, incarnation, tokens, self.link_filters, in_use, effects)
+        self._replay = LogReplay(node, incarnation, tokens, self.link_filters, in_use, effects, self.keys)
         self.claims = DurableClaims(node, incarnation, self.delivery, in_use, effects)
         self._clients = ClientRequests(
             node,
@@ -160,12 +172,31 @@ class Broker:
             self.claims,
             effects,
         )
-        self._requests = RequestQueue(self._clients.carry_out, self._clients.withdrawals, tokens, effects)
+        self._completeness: Completeness | None = None
+        if combination.broker.completeness is not None:
+            self._completeness = self._clients.completeness = Completeness(
+                node,
+                incarnation,
+                combination.broker.completeness,
+                combination.broker.heartbeat or 0.0,
+                combination.advertisements and combination.propagation != "flooding",
+                watermark_clock,
+                self._wants_events,
+                in_use,
+                self._router,
+                self._credit,
+                self.delivery,
+                effects,
+                self.keys,
+            )
+        self._requests = RequestQueue(self._clients.carry_out, self._clients.withdrawals, tokens, effects, self.keys)
         self._postponed: list[tuple[int, Settle]] = []  # queries that wait until home brokers are on disk
         self._jobs = 0
         # Past the request queue: these records are on disk already.
         for client, request in remembered.records:
             self._clients.carry_out(client, request)
+        if self._completeness is not None:
+            self._completeness.end_batch()
         # There are no neighbours yet, and clients were answered in the last life.
         effects.clear()
 
@@ -175,7 +206,7 @@ class Broker:
         for each in inputs:
             # Events first, and past the table of handlers: a batch is mostly events.
             if type(each) is Received and type(each.message) is Publish:
-                self._router.take(Arrival(each.link, each.message))
+                self._router.take(Arrival(each.link, each.message, keys=self.keys))
             elif type(each) is Requested and type(each.request) is PublishClient:
                 self._requests.take(each.client, each.request)
             else:
@@ -185,6 +216,8 @@ class Broker:
             # Effects are in order: neighbours get the filters before the events of this batch.
             if self.tables.is_dirty:
                 self.tables.send_updates()
+            if self._completeness is not None:
+                self._completeness.note_inclusions()
             if self._optimiser is not None:
                 self._optimiser.send_report()
             self._requests.write()
@@ -200,6 +233,8 @@ class Broker:
         for job in jobs:
             self._jobs += 1
             self._effects.append(Work(job, self._jobs))
+        if self._completeness is not None:
+            self._completeness.end_batch()
         # Collaborators hold this very list, so that it is copied rather than replaced.
         effects = self._effects.copy()
         self._effects.clear()
@@ -215,6 +250,8 @@ class Broker:
             self._settlement.start(partial(self.delivery.on_echo, version))
         for arrival in self.delivery.next_attempts():
             self._router.take(arrival)
+            if self._completeness is not None:
+                self._completeness.expect_watermark()
 
     # What can be asked of a broker
 
@@ -243,6 +280,11 @@ class Broker:
         return None if self._optimiser is None else self._optimiser.elected
 
     @property
+    def has_completeness(self) -> bool:
+        """Whether clients can be told of complete stretches."""
+        return self._completeness is not None
+
+    @property
     def content_reads(self) -> int:
         """The number of events whose content this broker has examined."""
         return self._router.content_reads
@@ -257,12 +299,16 @@ class Broker:
 
     def _on_received(self, received: Received) -> None:
         link, message = received.link, received.message
+        if self._completeness is not None:
+            self._completeness.count_received(link, message)
         if type(message) is messages.Acknowledge:
             # It answers an attempt, whatever has become of the link since.
             self.delivery.on_acknowledge(link, message)
         elif type(message) is Offer or type(message) is Request:
             self._links.on_tree_message(link, message)
-        elif self._links.counts(link, message):
+        elif type(message) is Watermark and self._completeness is not None:
+            self._completeness.receive(link, message)
+        elif self._links.counts(link, message) and type(message) in _CONTROL_HANDLERS:
             _CONTROL_HANDLERS[type(message)](self, link, message)
         else:
             # Sent before the neighbour knew that this link was given up, or taken into use again.
@@ -270,6 +316,8 @@ class Broker:
 
     def _on_link_up(self, up: LinkUp) -> None:
         self._credit.open_link(up.link, up.credit)
+        if self._completeness is not None:
+            self._completeness.on_link_up(up.link)
         self._links.on_link_up(up.link, up.neighbour)
         if self._states is not None:
             self._states.on_link_up(up.link, up.neighbour, self._links.in_use)
@@ -285,6 +333,8 @@ class Broker:
     def _on_timer(self, fired: TimerFired) -> None:
         if fired.name == RETRY_TIMER:
             self.delivery.on_timer()
+        elif self._completeness is not None and fired.name == COMPLETENESS_TIMER:
+            self._completeness.on_timer()
         elif self._optimiser is not None and fired.name == OPTIMISER_TIMER:
             self._optimiser.on_timer()
         else:
@@ -294,6 +344,8 @@ class Broker:
         """Take a link into use; the tables follow with the updates at the end of the batch."""
         self.tables.open_link(link)
         self.delivery.open_link(link)
+        if self._completeness is not None:
+            self._completeness.open_link(link)
         # Before what was announced: a broker that loses the election resigns before it sees the winner's tree.
         for election in self._elections:
             election.open_link(link)
@@ -305,6 +357,8 @@ class Broker:
         """Give a link up: all that came by it is withdrawn."""
         self.tables.close_link(link)
         self.delivery.close_link(link)
+        if self._completeness is not None:
+            self._completeness.close_link(link)
         for election in self._elections:
             election.close_link(link)
         for collaborator in (self._replay, self._settlement, self.claims):
@@ -313,8 +367,14 @@ class Broker:
     def _restart_link(self, link: int) -> None:
         self.tables.forget(link)
         self.delivery.restart_link(link)
+        if self._completeness is not None:
+            self._completeness.restart_link(link)
         for election in self._elections:
             election.restart_link(link)
+
+    def _wants_events(self, link: int) -> bool:
+        """Whether any event may go to a neighbour."""
+        return self.combination.propagation == "flooding" or bool(self.tables.remote_subscriptions.get(link))
 
     def _on_announce(self, link: int, message: messages.Announce) -> None:
         is_new = self._clients.on_announce(link, message)

@@ -20,6 +20,7 @@ from msgspec.structs import replace
 from palio.errors import PalioError
 from palio.routing.announcements import Announcements
 from palio.routing.codec import Arrival
+from palio.routing.completeness import Completeness
 from palio.routing.delivery.durable_delivery import DurableDelivery
 from palio.routing.durable_claims import DurableClaims
 from palio.routing.echo import Settlement
@@ -47,16 +48,28 @@ from palio.routing.messages import (
 )
 from palio.routing.propagation.neighbour_updates import is_advertised
 from palio.routing.routing_tables import RoutingTables
+from palio.routing.sealing import Keyring
 from palio.routing.spanning_tree import ActiveLinks
 
 DURABLE_REQUESTS: Final = (SubscribeClient, UnsubscribeClient, AdvertiseClient, UnadvertiseClient)
+_REQUESTS_WITH_CONTENT: Final = (SubscribeClient, AdvertiseClient, PublishClient, PublishBatch, ReplayClient)
 _GIVEN_UP_TOPIC: Final = "gone "  # of announcements, followed by the number of a broker that is not coming back
 
 
 class RequestQueue:
     """Requests that wait for the disk, and those that wait for them."""
 
-    __slots__ = ("_behind", "_carry_out", "_collected", "_effects", "_joining", "_tokens", "_withdrawals", "_writing")
+    __slots__ = (
+        "_behind",
+        "_carry_out",
+        "_collected",
+        "_effects",
+        "_joining",
+        "_keys",
+        "_tokens",
+        "_withdrawals",
+        "_writing",
+    )
 
     def __init__(
         self,
@@ -64,9 +77,11 @@ class RequestQueue:
         withdrawals: Callable[[Client], list[ClientRequest]],
         tokens: Iterator[int],
         effects: list[Effect],
+        keys: Keyring | None = None,
     ) -> None:
         """`carry_out` is called at once or when the disk has answered; `withdrawals` are the requests by which a client
-        takes back what it has when it leaves."""
+        takes back what it has when it leaves. `keys` are those of a network with sealed events."""
+        self._keys = keys
         self._carry_out = carry_out
         self._withdrawals = withdrawals
         self._tokens = tokens
@@ -77,6 +92,9 @@ class RequestQueue:
         self._behind: dict[Client, list[ClientRequest | None]] = {}  # None where the client left
 
     def take(self, client: Client, request: ClientRequest) -> None:
+        if self._keys is not None and self._keys.is_empty and isinstance(request, _REQUESTS_WITH_CONTENT):
+            self._refuse_sealed(client, request)
+            return
         behind = self._behind.get(client)  # None where nothing of this client waits for the disk
         is_durable = type(request) in DURABLE_REQUESTS
         if is_durable and (behind is None or client in self._joining):
@@ -89,6 +107,14 @@ class RequestQueue:
             # It waits for the write, and so do all later requests of this client: none may join the write before it.
             behind.append(request)
             self._joining.discard(client)
+
+    def _refuse_sealed(self, client: Client, request: ClientRequest) -> None:
+        refusal = Refused("this broker has no key of sealed events, and only forwards them; connect to an edge broker")
+        if isinstance(request, PublishBatch):
+            self._effects += [Reply(client, replace(refusal, number=each.number)) for each in request.events]
+        else:
+            number, name = getattr(request, "number", 0), getattr(request, "name", "")
+            self._effects.append(Reply(client, replace(refusal, number=number, name=name)))
 
     def leave(self, client: Client) -> None:
         """Withdraw what a client has that left; requests on their way to the disk are withdrawn when they are there."""
@@ -152,6 +178,7 @@ class ClientRequests:
     replay: LogReplay
     claims: DurableClaims
     effects: list[Effect]
+    completeness: Completeness | None = None
     _sequence: int = 0
     _published: dict[Client, int] = field(default_factory=dict)  # the number of admitted events of each client
 
@@ -163,10 +190,16 @@ class ClientRequests:
             case SubscribeClient():
                 self.tables.subscribe(client, request.name, request.wanted)
                 self._set_durable(client, request.name, request.durable)
+                if self.completeness is not None:
+                    self.completeness.unsubscribe(client, request.name)
+                    if request.completeness and not request.durable:
+                        self.completeness.subscribe(client, request.name)
                 self._confirm(client, request)
             case UnsubscribeClient():
                 self.tables.unsubscribe(client, request.name)
                 self._set_durable(client, request.name, durable=False)
+                if self.completeness is not None:
+                    self.completeness.unsubscribe(client, request.name)
             case AdvertiseClient():
                 self.tables.advertise(client, request.name, request.offered)
                 self.delivery.on_advertise()
@@ -231,7 +264,7 @@ class ClientRequests:
             self.effects.append(Reply(client, replace(refused, number=request.number)))
             return
         # Counted only when admitted, so that the numbers of a publisher have no gaps.
-        self._count(client, 1)
+        self._count(client, [arrival])
         if request.confirm:
             self.delivery.publish(client, request, arrival.message, arrival.event)
         else:
@@ -245,7 +278,7 @@ class ClientRequests:
             if refused is not None:
                 self.effects += [Reply(client, replace(refused, number=request.number)) for request in requests]
                 return
-        self._count(client, len(arrivals))
+        self._count(client, arrivals)
         if requests[0].confirm:
             self.delivery.publish_batch(client, requests, arrivals)
         else:
@@ -269,6 +302,9 @@ class ClientRequests:
             return Refused("its publisher has not advertised events like this one", "unadvertised")
         return None
 
-    def _count(self, client: Client, events: int) -> None:
-        self._sequence += events
-        self._published[client] = self._published.get(client, 0) + events
+    def _count(self, client: Client, arrivals: Sequence[Arrival]) -> None:
+        self._sequence += len(arrivals)
+        self._published[client] = self._published.get(client, 0) + len(arrivals)
+        if self.completeness is not None:
+            for arrival in arrivals:
+                self.completeness.accept(arrival.message.id.sequence, arrival.event.source)

@@ -31,6 +31,7 @@ from palio.events.values import DEFAULT_LIMITS
 from palio.filters.filter import Filter
 from palio.routing.forwarding import headers
 from palio.routing.messages import Answer, ClientRequest, Frame, Message, Publish
+from palio.routing.sealing import Keyring, event_context
 
 WIRE_VERSION: Final = 1  # neighbours of another version are refused when a link is set up
 CANONICAL_TEXT_VERSION: Final = 2  # of the forms of filters and predicates that digests are made of
@@ -234,14 +235,22 @@ class Arrival(Struct, gc=False, eq=False):
     interface: int
     message: Publish
     _event: Event = _NOT_DECODED
+    keys: Keyring | None = None  # of a network with sealed events, for those that came by a link
     _header: headers.Header | None = _NOT_DECODED
 
     @property
     def event(self) -> Event:
         """The content; a `PalioError` where the body cannot be decoded."""
         if self._event is _NOT_DECODED:
-            self._event = decode_event(self.message.body)
+            self._event = decode_event(self.content)
         return self._event
+
+    @property
+    def content(self) -> bytes:
+        """The body, opened where it is sealed; `SealError` where that fails."""
+        if self.keys is None:
+            return self.message.body
+        return self.keys.open(self.message.body, event_context(self.message.id))
 
     @property
     def is_read(self) -> bool:

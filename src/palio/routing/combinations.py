@@ -112,6 +112,16 @@ class Combination:
         return self.propagation != "flooding" and (self.has_publisher_trees or self.forwarding == "group")
 
     @property
+    def is_sealed(self) -> bool:
+        """Whether only edge brokers can read events."""
+        return bool(self.broker.sealed)
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether subscribers are told which stretches of events they have whole."""
+        return self.broker.completeness is not None
+
+    @property
     def is_faulty(self) -> bool:
         """Whether links lose, duplicate or reorder frames."""
         return any((self.simulation.loss, self.simulation.duplication, self.simulation.reordering))
@@ -129,6 +139,10 @@ class Combination:
     def _refusal(self) -> str | None:
         if self.is_faulty and not self.has_session:
             return "a change is announced only once, and a faulty link may lose it for ever; it needs the session"
+        reason = self._refusal_by_paths() or self._refusal_by_completeness() or self._refusal_by_sealing()
+        return reason or self._refusal_by_headers()
+
+    def _refusal_by_paths(self) -> str | None:
         if self.is_hierarchical:
             if self.propagation == "flooding":
                 return "with flooding no filter travels, so that a hierarchy changes nothing"
@@ -143,6 +157,35 @@ class Combination:
                 "with advertisements a filter is known only on the shared tree between its subscriber and publishers, "
                 "and a publisher's tree goes other ways; take group forwarding, whose header names the brokers"
             )
+        return None
+
+    def _refusal_by_completeness(self) -> str | None:
+        if not self.is_complete:
+            return (
+                None if self.broker.heartbeat is None else "heartbeats are watermarks of completeness, which is not on"
+            )
+        if self.is_hierarchical:
+            return "while brokers elect a root, none knows whether a neighbour sends it all events"
+        if self.has_homes or self.has_publisher_trees:
+            return (
+                "watermarks go by the links of the shared tree, behind the events that take them; those of groups and "
+                "of trees of publishers take others"
+            )
+        return None
+
+    def _refusal_by_sealing(self) -> str | None:
+        if not self.is_sealed or self.propagation == "flooding":
+            return None
+        reads = "inner brokers would have to match content, and cannot read it"
+        if self.forwarding == "reuse" and self.mode == "partial":
+            return f"a partial list of keys leaves links without one, for which {reads}; take always reuse"
+        if self.forwarding == "content" or (self.forwarding == "reuse" and self.mode == "never"):
+            return f"without headers {reads}; take prefix, bloom, or always reuse forwarding"
+        if self.has_homes:
+            return "sealed events go by headers for links of the shared tree, not for home brokers"
+        return None
+
+    def _refusal_by_headers(self) -> str | None:
         if self.forwarding == "content" or (self.forwarding == "reuse" and self.mode == "never"):
             return None
         if self.propagation == "flooding":
@@ -176,7 +219,8 @@ class Combination:
         advertised = ", with advertisements" if self.advertisements else ""
         directed = ", in a hierarchy" if self.is_hierarchical else ""
         trees = ", along trees of publishers" if self.has_publisher_trees else ""
-        return f"{self.propagation} propagation and {forwarding} forwarding{advertised}{directed}{trees}"
+        sealed = ", with sealed events" if self.is_sealed else ""
+        return f"{self.propagation} propagation and {forwarding} forwarding{advertised}{directed}{trees}{sealed}"
 
 
 def own_options(propagation: str, forwarding: str, options: Mapping[str, Any]) -> dict[str, Any]:

@@ -275,6 +275,7 @@ class Drop(NamedTuple):
 
 
 UNWANTED: Final = "no subscription matches here"
+UNREADABLE: Final = "unreadable"  # the begin of the reason
 
 
 Effect: TypeAlias = Send | Deliver | Reply | Persist | Read | SetTimer | CancelTimer | Work | Close | Drop

@@ -15,24 +15,25 @@ bound here, because the broker that accepted them bounds how many are under way 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final, Protocol
 
 from msgspec.structs import replace
 
-from palio.errors import PalioError
+from palio.errors import PalioError, SealError
 from palio.events import Event
 from palio.filters.filter import Filter
 from palio.routing.codec import Arrival
 from palio.routing.delivery.durable_delivery import DurableDelivery
 from palio.routing.delivery.event_log import DeduplicationWindow
 from palio.routing.duplicates import DuplicateFilter
-from palio.routing.effects import UNWANTED, Deliver, Drop, Effect, Job, Send
+from palio.routing.effects import UNREADABLE, UNWANTED, Deliver, Drop, Effect, Job, Send
 from palio.routing.forwarding import headers
 from palio.routing.forwarding.filter_index import filter_index_of
 from palio.routing.forwarding.strategy import Forwarding, HasBackgroundWork, Route
 from palio.routing.interest_index import ClientTable, InterestIndex
-from palio.routing.messages import LOCAL, EventId, Key, Publish
+from palio.routing.messages import LOCAL, EventId, Key, Publish, Watermark
+from palio.routing.sealing import Keyring, event_context
 
 _MAX_KNOWN_ATTEMPTS: Final = 65_536  # attempts with durable events by which duplicates are known
 
@@ -50,13 +51,14 @@ class LinkFilter(Protocol):
 class LinkCredit:
     """Credit of each link, and the events that wait for it."""
 
-    __slots__ = ("_credit", "_effects", "_max_waiting", "_waiting")
+    __slots__ = ("_credit", "_effects", "_max_waiting", "_waiting", "on_drop")
 
     def __init__(self, max_waiting: int, effects: list[Effect]) -> None:
         self._max_waiting = max_waiting
         self._effects = effects
         self._credit: dict[int, int] = {}
-        self._waiting: dict[int, deque[Publish]] = {}
+        self._waiting: dict[int, deque[Publish | Watermark]] = {}
+        self.on_drop: Callable[[EventId, int], None] | None = None  # called with an event for which a link had no room
 
     def open_link(self, link: int, credit: int) -> None:
         self._credit[link] = credit
@@ -77,8 +79,21 @@ class LinkCredit:
                 self._waiting.setdefault(link, deque()).append(message)
             else:
                 self._effects.append(Drop("queue full", message))
+                if self.on_drop is not None:
+                    self.on_drop(message.id, link)
         if ready:
             self._effects.append(Send(links if len(ready) == len(links) else tuple(ready), message))
+
+    def send_watermark(self, link: int, message: Watermark) -> None:
+        """Send behind the events that wait for a link; without room it is dropped, and the next one begins anew."""
+        waiting = self._waiting.get(link, ())
+        if not waiting and self._credit.get(link, 0) > 0:
+            self._credit[link] -= 1
+            self._effects.append(Send((link,), message))
+        elif len(waiting) < 2 * self._max_waiting:
+            self._waiting.setdefault(link, deque()).append(message)
+        else:
+            self._effects.append(Drop("queue full", message))
 
     def grant(self, link: int, events: int) -> None:
         """Add credit, and send what waited for it."""
@@ -104,13 +119,17 @@ class EventRouter:
         "_delivery",
         "_duplicates",
         "_effects",
+        "_filter_counts",
         "_forwarding",
         "_index",
+        "_keys",
+        "_marks",
         "_matcher",
         "_working",
         "content_reads",
         "header_bytes",
         "link_filters",
+        "on_gap",
     )
 
     def __init__(
@@ -121,8 +140,12 @@ class EventRouter:
         may_circle: bool,
         effects: list[Effect],
         matcher: str = "columnar",
+        keys: Keyring | None = None,
     ) -> None:
-        """`may_circle` where there is more than one way between brokers, so that an event may come twice."""
+        """`may_circle` where there is more than one way between brokers, so that an event may come twice. `keys` are
+        those of a network with sealed events."""
+        self._keys = keys
+        self._filter_counts: dict[int, int] = {}  # by link
         self._forwarding = forwarding
         self._working = forwarding if isinstance(forwarding, HasBackgroundWork) else None
         self._credit = credit
@@ -135,6 +158,9 @@ class EventRouter:
         self._clients: ClientTable | None = None
         self._index: InterestIndex | None = None
         self._arrivals: list[Arrival] = []
+        self._marks: list[tuple[int, Callable[[], None]]] = []  # calls between arrivals, by place
+        # Called with an event that some client or neighbour may not get, although it wants it: None is any of them.
+        self.on_gap: Callable[[EventId, int | None], None] | None = None
         # In a network without circles an event cannot come twice, and no filter is asked.
         self._duplicates = DuplicateFilter() if may_circle else None
         # Each attempt with a durable event is an event of its own: its sequence number alone would hide the second.
@@ -153,6 +179,8 @@ class EventRouter:
         elif self._duplicates is not None and self._is_duplicate(arrival.message):
             self._delivery.refuse(arrival)
             self._effects.append(Drop("seen before", arrival.message))
+            # It was routed before, perhaps by tables that lacked a filter which is there now.
+            self._note_gap(arrival.message.id, None)
         else:
             self._arrivals.append(arrival)
 
@@ -160,6 +188,8 @@ class EventRouter:
         link_filter = self.link_filters.get(arrival.interface)
         try:
             return link_filter is None or link_filter.admits(arrival.event)
+        except SealError:
+            return False  # a filter cannot vouch for what it cannot read
         except PalioError:
             return True  # an event that cannot be read is dropped when it is routed, with the reason
 
@@ -172,11 +202,32 @@ class EventRouter:
         self._attempts.add(attempt)
         return False
 
+    def call_between(self, call: Callable[[], None]) -> None:
+        """Call when all events that were taken until now are routed, and none of those after."""
+        self._marks.append((len(self._arrivals), call))
+
     def route(self) -> None:
         """Route all events taken since the last call."""
-        if not self._arrivals:
+        if self._marks:
+            arrivals, self._arrivals = self._arrivals, []
+            marks, self._marks = self._marks, []
+            begin = 0
+            for end, call in marks:
+                self._route(arrivals[begin:end])
+                call()
+                begin = end
+            self._route(arrivals[begin:])
+        elif self._arrivals:
+            arrivals, self._arrivals = self._arrivals, []
+            self._route(arrivals)
+
+    def _note_gap(self, id: EventId, interface: int | None) -> None:
+        if self.on_gap is not None:
+            self.on_gap(id, interface)
+
+    def _route(self, arrivals: Sequence[Arrival]) -> None:
+        if not arrivals:
             return
-        arrivals, self._arrivals = self._arrivals, []
         try:
             routes = self._forwarding.route(arrivals)
             local = self._match_local(arrivals, routes)
@@ -195,6 +246,19 @@ class EventRouter:
     def _carry_out(self, arrival: Arrival, route: Route, keys: tuple[Key, ...]) -> None:
         came = arrival.message
         sends = route.sends
+        body = came.body
+        if self._keys is not None:
+            if arrival.interface == LOCAL:
+                body = self._keys.seal(body, event_context(came.id)) if sends else b""
+            elif keys:
+                try:
+                    arrival = Arrival(arrival.interface, replace(came, body=arrival.content))
+                except SealError as error:  # its header alone has told that clients here want it
+                    self._drop_sealed(arrival, error)
+                    if not sends:
+                        self._acknowledge_unreadable(arrival)
+                        return
+                    keys = ()
         # Of use at a broker that delivers it or sends it more than one way (Shen §5.6).
         is_of_use = keys or arrival.interface == LOCAL or len(sends) > 1 or (sends and len(sends[0][1]) > 1)
         useless = 0 if is_of_use else came.useless + 1
@@ -203,7 +267,7 @@ class EventRouter:
             self.header_bytes += len(encoded) * len(links)
             sent = Publish(
                 came.id,
-                came.body,
+                body,
                 encoded,
                 came.hops + 1,
                 useless,
@@ -216,9 +280,11 @@ class EventRouter:
         # A plain event goes past durable delivery, unless a durable subscription here may want it queued.
         if came.kept is not None or self._delivery.has_durable:
             recipients = self._clients.recipients(keys) if keys and self._clients is not None else ()
+            if came.kept is not None and self._delivery.queues.is_blocked(recipients):
+                self._note_gap(came.id, LOCAL)  # none of the clients here gets it in this attempt
             self._delivery.on_routed(arrival, [link for _, links in sends for link in links], recipients)
         elif keys and self._clients is not None:
-            self._effects.append(Deliver(self._clients.recipients(keys), came))
+            self._effects.append(Deliver(self._clients.recipients(keys), arrival.message))
         if not keys and not sends and arrival.interface != LOCAL:
             self._effects.append(Drop(UNWANTED, replace(came, useless=useless), arrival.interface))
 
@@ -229,7 +295,7 @@ class EventRouter:
             link
             for _, links in route.sends
             for link in links
-            if link in filters and not filters[link].releases(arrival.event)
+            if link in filters and not _releases(filters[link], arrival)
         }
         if not blocked:
             return route
@@ -261,17 +327,49 @@ class EventRouter:
         local: list[tuple[Key, ...]] = []
         for arrival in arrivals:
             try:
-                found = self._forwarding.route([arrival])
-                local += self._match_local([arrival], found)
+                found = self._route_sealed(arrival)
+                keys = self._match_sealed(arrival, found)
             except PalioError as error:
-                self._effects.append(Drop(f"unreadable: {error}", arrival.message))
-                if arrival.message.kept is not None:
-                    # Acknowledged all the same: no later attempt would make it readable.
-                    self._delivery.on_routed(arrival, (), ())
+                self._effects.append(Drop(f"{UNREADABLE}: {error}", arrival.message))
+                self._note_gap(arrival.message.id, None)
+                self._acknowledge_unreadable(arrival)
+                continue
+            if keys is None and not found[0].sends:
+                self._acknowledge_unreadable(arrival)
                 continue
             readable.append(arrival)
             routes += found
+            local += keys or [()]
         return readable, routes, local
+
+    # Sealed events that cannot be opened here
+
+    def _route_sealed(self, arrival: Arrival) -> list[Route]:
+        """The route of one event. If its header does not decide, and its content cannot be read, it goes to all
+        neighbours that have filters, with the header that it came with."""
+        try:
+            return self._forwarding.route([arrival])
+        except SealError:
+            links = tuple(sorted(link for link in self._filter_counts if link != arrival.interface))
+            return [Route(((arrival.header, links),) if links else ())]
+
+    def _match_sealed(self, arrival: Arrival, found: Sequence[Route]) -> list[tuple[Key, ...]] | None:
+        """The keys of local clients that match; None where the content cannot be read."""
+        try:
+            return self._match_local([arrival], found)
+        except SealError as error:
+            self._drop_sealed(arrival, error)
+            return None
+
+    def _acknowledge_unreadable(self, arrival: Arrival) -> None:
+        """Acknowledge an event that goes nowhere: no later attempt would make it readable."""
+        if arrival.message.kept is not None:
+            self._delivery.on_routed(arrival, (), ())
+
+    def _drop_sealed(self, arrival: Arrival, error: SealError) -> None:
+        """Drop an event for the clients of this broker; it is forwarded all the same."""
+        self._effects.append(Drop(f"{UNREADABLE}: {error.problem}", arrival.message, arrival.interface))
+        self._note_gap(arrival.message.id, LOCAL)
 
     # Listener: filters that come and go
 
@@ -283,10 +381,23 @@ class EventRouter:
 
     def add_filter(self, interface: int, key: Key, wanted: Filter) -> None:
         self._forwarding.add_filter(interface, key, wanted)
+        if interface != LOCAL:
+            self._filter_counts[interface] = self._filter_counts.get(interface, 0) + 1
         if interface == LOCAL and self._index is not None:
             self._index.add(LOCAL, key, wanted)
 
     def remove_filter(self, interface: int, key: Key) -> None:
         self._forwarding.remove_filter(interface, key)
+        if interface != LOCAL:
+            self._filter_counts[interface] -= 1
+            if not self._filter_counts[interface]:
+                del self._filter_counts[interface]
         if interface == LOCAL and self._index is not None:
             self._index.remove(LOCAL, key)
+
+
+def _releases(link_filter: LinkFilter, arrival: Arrival) -> bool:
+    try:
+        return link_filter.releases(arrival.event)
+    except PalioError:
+        return False  # a filter cannot vouch for what it cannot read

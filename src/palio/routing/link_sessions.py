@@ -38,7 +38,7 @@ from palio.routing.effects import (
     SetTimer,
     Work,
 )
-from palio.routing.messages import Frame, Grant, Hello, Message, Packet, Publish
+from palio.routing.messages import Frame, Grant, Hello, Message, Packet, Publish, Watermark
 from palio.routing.strategies import LOCAL_OPTIONS
 
 CREDIT_WINDOW_EVENTS: Final = 1024  # that may be under way to one end of a link
@@ -155,7 +155,7 @@ class StreamSession:
 
     def on_frame(self, frame: Message | Frame, out: SessionOutput, now: float) -> None:
         # Events first: they are by far the most frequent.
-        if type(frame) is Publish and self.is_up:
+        if (type(frame) is Publish or type(frame) is Watermark) and self.is_up:
             self._taken += 1
             out.inputs.append(Received(self._link, frame, now))
         elif type(frame) is Hello:

@@ -19,13 +19,14 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from palio.errors import PalioError
+from palio.errors import PalioError, SealError
 from palio.events import Event
 from palio.routing.codec import decode_event
 from palio.routing.echo import Echo, Query
 from palio.routing.effects import Client, Effect, Read, ReadDone, Reply, Send
 from palio.routing.event_router import LinkFilter
 from palio.routing.messages import LOCAL, BrokerLogPage, EventId, Past, PastEvent, Replay, ReplayClient, Replayed
+from palio.routing.sealing import Keyring, log_context
 
 _MAX_EVENTS_READ: Final = 2_000  # of one log, for one answer
 _MAX_ANSWER_BYTES: Final = 4 * 1024 * 1024  # of events in one answer, however many logs there are
@@ -42,7 +43,7 @@ class _Collection:
 class LogReplay:
     """The replays under way at one broker."""
 
-    __slots__ = ("_effects", "_link_filters", "_node", "_reads", "_tokens", "echo")
+    __slots__ = ("_effects", "_keys", "_link_filters", "_node", "_reads", "_tokens", "echo")
 
     def __init__(
         self,
@@ -52,7 +53,10 @@ class LogReplay:
         link_filters: Mapping[int, LinkFilter],
         links: Collection[int],
         effects: list[Effect],
+        keys: Keyring | None = None,
     ) -> None:
+        """`keys` are those of a network with sealed events: pages travel sealed, too."""
+        self._keys = keys
         self._node = node
         self._tokens = tokens
         self._link_filters = link_filters
@@ -71,13 +75,14 @@ class LogReplay:
 
     def on_replayed(self, link: int, answer: Replayed) -> None:
         def merge(collected: _Collection) -> None:
-            collected.pages += filter_incoming_pages(link, answer.pages, self._link_filters)
+            collected.pages += filter_incoming_pages(link, answer.pages, self._link_filters, self._keys)
 
         self.echo.receive(link, answer.id, merge=merge)
 
     def on_read_done(self, done: ReadDone) -> None:
         """Add the page of this broker's own log; there is none where it could not be read."""
-        id, pages = self._reads.pop(done.token, None), [done.page] if done.page is not None else []
+        id = self._reads.pop(done.token, None)
+        pages = [_seal_page(done.page, self._keys)] if done.page is not None else []
         if id is not None:
             self.echo.receive(LOCAL, id, merge=lambda collected: collected.pages.extend(pages))
 
@@ -92,37 +97,68 @@ class LogReplay:
     def _complete(self, query: Query[_Collection]) -> None:
         collected = query.state
         if collected.request is None:
-            pages = filter_outgoing_pages(query.parent, collected.pages, self._link_filters)
+            pages = filter_outgoing_pages(query.parent, collected.pages, self._link_filters, self._keys)
             self._effects.append(Send((query.parent,), Replayed(query.id, fit_pages(pages))))
         else:
             client, request, logs = collected.request
-            self._effects.append(Reply(client, merge_pages(request, fit_pages(collected.pages), logs)))
+            pages = [_open_page(page, self._keys) for page in collected.pages]
+            self._effects.append(Reply(client, merge_pages(request, fit_pages(pages), logs)))
+
+
+def _seal_page(page: BrokerLogPage, keys: Keyring | None) -> BrokerLogPage:
+    if keys is None or keys.is_empty:  # an inner broker accepts no events, and has none in its log
+        return page if keys is None else replace(page, events=())
+    sealed = (replace(each, body=keys.seal(each.body, log_context(page.broker, each.offset))) for each in page.events)
+    return replace(page, events=tuple(sealed))
+
+
+def _open_page(page: BrokerLogPage, keys: Keyring | None) -> BrokerLogPage:
+    """A page with readable events; those that cannot be opened are left out."""
+    if keys is None:
+        return page
+    opened = []
+    for each in page.events:
+        try:
+            opened.append(replace(each, body=keys.open(each.body, log_context(page.broker, each.offset))))
+        except SealError:
+            continue
+    return replace(page, events=tuple(opened))
 
 
 def filter_incoming_pages(
-    link: int, pages: Sequence[BrokerLogPage], link_filters: Mapping[int, LinkFilter]
+    link: int,
+    pages: Sequence[BrokerLogPage],
+    link_filters: Mapping[int, LinkFilter],
+    keys: Keyring | None = None,
 ) -> Sequence[BrokerLogPage]:
     """Drop the events that may not come in by a link."""
     passing = link_filters.get(link)
-    return pages if passing is None else _filter_pages(pages, passing.admits)
+    return pages if passing is None else _filter_pages(pages, passing.admits, keys)
 
 
 def filter_outgoing_pages(
-    link: int, pages: Sequence[BrokerLogPage], link_filters: Mapping[int, LinkFilter]
+    link: int,
+    pages: Sequence[BrokerLogPage],
+    link_filters: Mapping[int, LinkFilter],
+    keys: Keyring | None = None,
 ) -> Sequence[BrokerLogPage]:
     """Drop the events that may not go out by a link."""
     passing = link_filters.get(link)
-    return pages if passing is None else _filter_pages(pages, passing.releases)
+    return pages if passing is None else _filter_pages(pages, passing.releases, keys)
 
 
-def _filter_pages(pages: Iterable[BrokerLogPage], may_pass: Callable[[Event], bool]) -> list[BrokerLogPage]:
+def _filter_pages(
+    pages: Iterable[BrokerLogPage], may_pass: Callable[[Event], bool], keys: Keyring | None
+) -> list[BrokerLogPage]:
     return [
-        replace(page, events=tuple(event for event in page.events if _passes(event.body, may_pass))) for page in pages
+        replace(page, events=tuple(event for event in page.events if _passes(page, event, may_pass, keys)))
+        for page in pages
     ]
 
 
-def _passes(body: bytes, may_pass: Callable[[Event], bool]) -> bool:
+def _passes(page: BrokerLogPage, event: PastEvent, may_pass: Callable[[Event], bool], keys: Keyring | None) -> bool:
     try:
+        body = event.body if keys is None else keys.open(event.body, log_context(page.broker, event.offset))
         return may_pass(decode_event(body))
     except PalioError:
         return False  # a filter cannot vouch for what it cannot read

@@ -272,6 +272,26 @@ class Publish(Struct, frozen=True, array_like=True, tag=16):
     kept: DeliveryTag | None = None
 
 
+class Watermark(Struct, frozen=True, array_like=True, tag=24):
+    """Of the events that a broker accepted, numbered after `after` up to `up_to`, all that the receiver wants were sent
+    before this on the link (`completeness`).
+
+    That holds for the `seen` first updates of the receiver's tables on this connection, and for none where it is below
+    0. `sent` counts the sender's own updates before this. `serial` numbers the watermarks of a broker, `time` is that
+    of its wall clock, and `sources` are those that published in the stretch, sealed where events are.
+    """
+
+    node: int
+    incarnation: int
+    serial: int
+    after: int
+    up_to: int
+    seen: int
+    sent: int
+    time: float = 0.0
+    sources: bytes = b""
+
+
 Control: TypeAlias = (
     Begin
     | Subscribe
@@ -294,7 +314,7 @@ Control: TypeAlias = (
     | Found
     | Holds
 )
-Message: TypeAlias = Control | Publish
+Message: TypeAlias = Control | Publish | Watermark
 
 Confirm: TypeAlias = Literal["no", "edge", "network"]
 Refusal: TypeAlias = Literal["refused", "unadvertised", "busy", "full", "broken"]
@@ -304,13 +324,15 @@ class SubscribeClient(Struct, frozen=True, array_like=True, tag=32):
     """Deliver events that match, under a name that is the client's own.
 
     `confirm` asks for a `Confirmed`: when the broker has stored it (`edge`), or when all brokers know (`network`).
-    What is `durable` has a queue on disk, and lasts until it is taken back: also while its client is away.
+    What is `durable` has a queue on disk, and lasts until it is taken back: also while its client is away. With
+    `completeness` the client gets `Complete` for each stretch of events; a durable one does not.
     """
 
     name: str
     wanted: Filter
     confirm: Confirm = "no"
     durable: bool = False
+    completeness: bool = False
 
 
 class UnsubscribeClient(Struct, frozen=True, array_like=True, tag=33):
@@ -446,6 +468,20 @@ class Divided(Struct, frozen=True, array_like=True, tag=55):
     name: str
 
 
+class Complete(Struct, frozen=True, array_like=True, tag=56):
+    """Of the events that a broker accepted in one incarnation, numbered after `after` up to `up_to`, all that these
+    subscriptions want were delivered before this. `time` is when the broker said so, by its wall clock; `sources`
+    published in the stretch, each with the number of its last event."""
+
+    names: tuple[str, ...]
+    broker: int
+    incarnation: int
+    after: int
+    up_to: int
+    time: float
+    sources: tuple[tuple[str, int], ...] = ()
+
+
 ClientRequest: TypeAlias = (
     SubscribeClient
     | UnsubscribeClient
@@ -457,7 +493,7 @@ ClientRequest: TypeAlias = (
     | ReplayClient
     | ClaimClient
 )
-Answer: TypeAlias = Confirmed | Cancelled | Refused | Accepted | Proceed | Past | Claimed | Divided
+Answer: TypeAlias = Confirmed | Cancelled | Refused | Accepted | Proceed | Past | Claimed | Divided | Complete
 
 
 class Hello(Struct, frozen=True, array_like=True, tag=64):

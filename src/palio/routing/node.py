@@ -12,6 +12,7 @@ from palio.routing import codec
 from palio.routing.broker import Broker
 from palio.routing.codec import stamp_read, stamp_written
 from palio.routing.combinations import Combination
+from palio.routing.completeness import no_clock
 from palio.routing.effects import (
     ClientGone,
     Close,
@@ -39,8 +40,9 @@ from palio.routing.link_sessions import (
     StreamSession,
     Transmit,
 )
-from palio.routing.messages import Publish
+from palio.routing.messages import Publish, Watermark
 from palio.routing.retransmission import DatagramSession
+from palio.routing.sealing import Keyring
 from palio.routing.spanning_tree import fixed_random
 
 
@@ -96,10 +98,13 @@ class Node:
         remembered: Remembered = _EMPTY_DISK,
         random: Callable[[], float] = fixed_random,
         wall_clock: Callable[[], float] | None = None,
+        watermark_clock: Callable[[], float] = no_clock,
+        keys: Keyring | None = None,
     ) -> None:
         """`wall_clock` is a clock apart from the one that goes in with each batch, in seconds since 1970, and may jump.
-        With it, events are stamped where they pass links."""
-        self.broker = Broker(node, incarnation, combination, remembered, random)
+        With it, events are stamped where they pass links. Watermarks have the time of `watermark_clock`. `keys` are
+        those of an edge broker in a network with sealed events."""
+        self.broker = Broker(node, incarnation, combination, remembered, random, watermark_clock, keys)
         self._identity = BrokerIdentity(node, incarnation, constants)
         self._always_repairs = combination.has_session  # also links that are no datagrams
         self._has_streams_only = not combination.has_session
@@ -178,7 +183,9 @@ class Node:
         """Send one message to several neighbours, encoded once."""
         message = send.message
         lane: Lane = "control"
-        if type(message) is Publish:
+        if type(message) is Watermark:
+            lane = "events"  # behind the events that it vouches for
+        elif type(message) is Publish:
             lane = "events"
             if self._wall_clock is not None:
                 message = stamp_written(message, self._identity.node, self._wall_clock())

@@ -40,6 +40,7 @@ def _option(
     minimum: float | None = None,
     maximum: float | None = None,
     below: float | None = None,
+    above: float | None = None,
     is_local: bool = False,
 ) -> Any:
     """A field of options. One that `is_local` may differ from broker to broker; others are constants of a network."""
@@ -49,6 +50,7 @@ def _option(
         "minimum": minimum,
         "maximum": maximum,
         "below": below,
+        "above": above,
         "is_local": is_local,
     }
     return field(default=default, metadata=metadata)
@@ -72,7 +74,7 @@ def _one_of(default: str | None, *choices: str, is_local: bool = False) -> Any:
 
 def check_option(option: Field[Any], value: Any) -> None:
     """`InvalidArgument` for a value that an option cannot have."""
-    name, (kind, choices, minimum, maximum, below, _) = option.name, option.metadata.values()
+    name, (kind, choices, minimum, maximum, below, above, _) = option.name, option.metadata.values()
     if value is None and option.default is None:
         return
     # By `type`, not `isinstance`: a boolean is an integer to Python, and no number here.
@@ -82,6 +84,8 @@ def check_option(option: Field[Any], value: Any) -> None:
         raise InvalidArgument(f"there is no {name} {value!r}; known are {', '.join(choices)}")
     if below is not None and not (minimum or 0) <= value < below:
         raise InvalidArgument(f"{name} is a share from 0 to below 1, not {value!r}")
+    if above is not None and value <= above:
+        raise InvalidArgument(f"{name} is {kind} above {above}, not {value!r}")
     if minimum is not None and value < minimum:
         raise InvalidArgument(f"{name} is {kind} from {minimum} on, not {value!r}")
     if maximum is not None and value > maximum:
@@ -253,6 +257,9 @@ class BrokerOptions(Options):
     paths: Literal["shared", "publisher"] = _one_of("shared", "shared", "publisher")
     hierarchy: bool = _option(False, _TRUTH)
     root: bool | int | None = _option(None, _BROKER, minimum=0, is_local=True)
+    completeness: float | None = _option(None, _NUMBER, above=0)
+    heartbeat: float | None = _option(None, _NUMBER, above=0, is_local=True)
+    sealed: bool = _option(False, _TRUTH)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

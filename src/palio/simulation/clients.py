@@ -14,6 +14,7 @@ from palio.routing.messages import (
     AdvertiseClient,
     Cancelled,
     ClientRequest,
+    Complete,
     Confirm,
     Confirmed,
     EventId,
@@ -24,7 +25,7 @@ from palio.routing.messages import (
     UnadvertiseClient,
     UnsubscribeClient,
 )
-from palio.simulation.history import Advertisement, Delivery, History, Subscription
+from palio.simulation.history import Advertisement, Completion, Delivery, History, Subscription
 from palio.simulation.hosts import Host
 from palio.simulation.trace import Trace
 
@@ -32,8 +33,10 @@ from palio.simulation.trace import Trace
 class Clients:
     """All clients of all brokers."""
 
-    def __init__(self, history: History) -> None:
+    def __init__(self, history: History, completeness: bool) -> None:
         self.history = history
+        self._asks_for_completeness = completeness
+        self.completions: list[Completion] = []
         self.deliveries: list[Delivery] = []
         self.by_subscription: dict[Subscription, list[Delivery]] = {}
         self.listeners: dict[Subscription, Callable[[Delivery], None]] = {}
@@ -107,13 +110,23 @@ class Clients:
             case Accepted(number):
                 if number:  # an operator's request has none
                     self.history.accepted.add(self._asked[at, number].id)
+            case Complete():
+                self._record_completion(at, reply.client, reply.answer)
             case Past(number):
                 self.pasts[number] = reply.answer
             case Refused():
                 self.refusals.append(reply.answer)
 
+    def _record_completion(self, at: int, client: str, told: Complete) -> None:
+        for name in told.names:
+            subscription = self._names[at, client, name]
+            deliveries = len(self.by_subscription.get(subscription, ()))
+            stretch = told.broker, told.incarnation, told.after, told.up_to, told.time, told.sources
+            self.completions.append(Completion(subscription, *stretch, deliveries))
+
     def request(self, subscription: Subscription, confirm: Confirm = "no") -> SubscribeClient:
-        return SubscribeClient(str(subscription.number), subscription.wanted, confirm, subscription.durable)
+        name, wanted = str(subscription.number), subscription.wanted
+        return SubscribeClient(name, wanted, confirm, subscription.durable, self._asks_for_completeness)
 
     def unanswered(self, host: Host) -> Iterator[tuple[str, ClientRequest]]:
         """The requests that clients repeat after a crash: all that the disk does not know."""

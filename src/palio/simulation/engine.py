@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import gc
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from heapq import heappop, heappush
@@ -38,6 +38,7 @@ from palio.routing.effects import (
 from palio.routing.link_sessions import NetworkConstants, Transmit
 from palio.routing.messages import Publish
 from palio.routing.node import Arrived, Connected, Disconnected, Node, NodeInput
+from palio.routing.sealing import Keyring
 from palio.routing.strategies import SimulationOptions
 from palio.simulation.hosts import Host
 from palio.simulation.links import Direction, Edge, LinkModel
@@ -214,8 +215,10 @@ class Engine:
         on_deliver: Callable[[int, Deliver], None],
         on_reply: Callable[[int, Reply], None],
         on_crash: Callable[[int], None],
+        sealing_keys: Mapping[int, Sequence[bytes]],
     ) -> None:
         self.combination = combination
+        self._sealing_keys = sealing_keys
         self.constants = NetworkConstants.of(combination)
         self.random = Random(seed)
         self.queue: EventQueue[Scheduled] = EventQueue()
@@ -268,7 +271,19 @@ class Engine:
         host.fuse = None
         chance, remembered = self.random.random, host.disk.remembered()
         wall = partial(self._wall_clock, host.skew) if self._stamps else None
-        host.node = Node(host.number, host.incarnation, self.combination, self.constants, remembered, chance, wall)
+        clock = partial(self._wall_clock, host.skew)
+        keys = self._sealing_keys.get(host.number)
+        host.node = Node(
+            host.number,
+            host.incarnation,
+            self.combination,
+            self.constants,
+            remembered,
+            chance,
+            wall,
+            clock,
+            None if keys is None else Keyring(keys),
+        )
         for way in host.ways:
             self.connect(way.edge)
         # An empty batch: unfinished events of the log are routed without any input for them.

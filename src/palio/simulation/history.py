@@ -64,6 +64,21 @@ class Delivery:
         return stamps_in(self.envelope.stamps)
 
 
+@dataclass(frozen=True, slots=True)
+class Completion:
+    """The statement that a subscription has all events that it wanted of a stretch: of those that a broker accepted in
+    one incarnation, numbered after `after` up to `up_to`. `deliveries` were made to it before."""
+
+    subscription: Subscription
+    broker: int
+    incarnation: int
+    after: int
+    up_to: int
+    time: float
+    sources: tuple[tuple[str, int], ...]
+    deliveries: int
+
+
 @dataclass(slots=True)
 class Lifetime:
     """The operations that began and ended something, and the number of rests before each."""

@@ -33,7 +33,7 @@ from palio.routing.strategies import ForwardingChoice, Options, Propagation, nam
 from palio.simulation import topologies
 from palio.simulation.clients import Clients
 from palio.simulation.engine import Engine
-from palio.simulation.history import Advertisement, Delivery, History, Publication, Subscription
+from palio.simulation.history import Advertisement, Completion, Delivery, History, Publication, Subscription
 from palio.simulation.hosts import Host
 from palio.simulation.links import Edge
 from palio.simulation.observation import ObservedNetwork
@@ -66,6 +66,7 @@ class Network(ObservedNetwork):
         upkeep: str = "hard",
         seed: int = 0,
         options: Mapping[str, Any] | Sequence[Options] = (),
+        sealing_keys: Mapping[int, Sequence[bytes]] | None = None,
     ) -> None:
         """A network in which every broker makes the same choices; `IllegalCombination` where they do not go together.
 
@@ -73,6 +74,9 @@ class Network(ObservedNetwork):
         those that go with every strategy, `BrokerOptions` and `SimulationOptions` for links, disks and clocks; or a
         mapping from the names of all options to their values, as a command line has them. Where the links have circles,
         brokers agree on a spanning tree.
+
+        `sealing_keys` are those of each edge broker, 64 bytes each, of which the first seals: then all others are inner
+        brokers, which cannot read events.
         """
         if not isinstance(topology, Topology):
             raise InvalidArgument(f"a network is made of a Topology, not {type(topology).__name__}; or by Network.line")
@@ -81,6 +85,8 @@ class Network(ObservedNetwork):
         given = [name_and_options(each) for each in (propagation, forwarding)]
         for each in (*_given_options(options), *(own for _, own in given)):
             chosen |= each
+        if sealing_keys is not None:
+            chosen["sealed"] = True
         self.topology = topology
         self.combination = Combination(given[0][0], given[1][0], advertisements, upkeep, chosen)
         self.seed = seed
@@ -88,8 +94,11 @@ class Network(ObservedNetwork):
         self._unsettled = True
         self._is_delivering = False  # within the batch of a broker, which nothing may interrupt
         self._parts: tuple[int, ...] | None = None
-        self._engine = Engine(topology, self.combination, seed, self._on_deliver, self._on_reply, self._on_crash)
-        self._clients = Clients(self.history)
+        self._engine = Engine(
+            topology, self.combination, seed, self._on_deliver, self._on_reply, self._on_crash, sealing_keys or {}
+        )
+        self._clients = Clients(self.history, "completeness" in chosen)
+        self.completions = self._clients.completions
         self.deliveries = self._clients.deliveries
         self.confirmations = self._clients.confirmations
         self.cancellations = self._clients.cancellations
@@ -252,7 +261,7 @@ class Network(ObservedNetwork):
             raise InvalidArgument(f"a subscription is confirmed by {', '.join(get_args(Confirm))}, not {confirm!r}")
         _check_client(client)
         wanted = where if isinstance(where, Filter) else Filter.parse(where, language=language)
-        host = self._host(at)
+        host = self._edge_host(at)
         made = self._clients.subscription(at, wanted, client, durable)
         if on_delivery is not None:
             self._clients.listeners[made] = on_delivery
@@ -262,6 +271,12 @@ class Network(ObservedNetwork):
     def deliveries_of(self, subscription: Subscription) -> list[Delivery]:
         """The deliveries to one subscription, in order."""
         return list(self._clients.by_subscription.get(_made(subscription, Subscription, "subscribe"), ()))
+
+    def complete_up_to(self, subscription: Subscription, broker: int) -> Completion | None:
+        """The last stretch of a broker's events of which a subscription has all that it wanted; None before the first.
+        It needs the option `completeness`."""
+        stretches = (each for each in reversed(self.completions) if each.subscription is subscription)
+        return next((each for each in stretches if each.broker == broker), None)
 
     def unsubscribe(self, subscription: Subscription) -> None:
         """End a subscription."""
@@ -276,7 +291,7 @@ class Network(ObservedNetwork):
         """Advertise, at a broker, events that will be published."""
         _check_client(client)
         offered = where if isinstance(where, Filter) else Filter.parse(where, language=language)
-        host = self._host(at)
+        host = self._edge_host(at)
         made = self._clients.advertisement(at, offered, client)
         self._change(host, client, AdvertiseClient(str(made.number), offered))
         return made
@@ -321,7 +336,7 @@ class Network(ObservedNetwork):
     ) -> list[Event]:
         """Publish events as one batch of their broker; with headers, one for each."""
         _check_client(client)
-        host = self._host(at)
+        host = self._edge_host(at)
         if settled and self._unsettled:
             self.run()
         if isinstance(events, str | bytes | Mapping) or not hasattr(events, "__iter__"):
@@ -427,6 +442,14 @@ class Network(ObservedNetwork):
         for each in link:
             self._known(each)
         return link[0], link[1]
+
+    def _edge_host(self, at: int) -> Host:
+        """A broker that may have clients."""
+        host = self._host(at)
+        keys = None if host.node is None else host.node.broker.keys
+        if keys is not None and keys.is_empty:
+            raise InvalidArgument(f"broker {at} has no key of sealed events, and only forwards them: it has no clients")
+        return host
 
     def _edge(self, link: tuple[int, int]) -> Edge:
         a, b = self._ends(link)

@@ -21,7 +21,7 @@ from palio.errors import ConnectionFailed, InvalidArgument
 from palio.events import Event
 from palio.filters.filter import Filter
 from palio.network.client.broker import Broker, LogPage, ReplayPage, connect
-from palio.network.client.event_stream import ReceivedEvent
+from palio.network.client.event_stream import ReceivedEvent, Stretch
 from palio.network.client.subscription import Subscription, SubscriptionGroup
 from palio.network.event_loop import new_event_loop
 from palio.network.protocol import Overflow
@@ -155,6 +155,14 @@ class BlockingSubscription(_BlockingStream[Subscription]):
     def is_durable(self) -> bool:
         return self._subscription.is_durable
 
+    def complete_up_to(self, source: str | None = None) -> Stretch | None:
+        """The stretch of events of which this subscription has all that it wanted; see `Subscription`."""
+
+        async def ask() -> Stretch | None:
+            return self._subscription.complete_up_to(source)
+
+        return self._loop.wait(ask())
+
     def renew(self) -> None:
         """Renew the lease, for the validity of the filter."""
         self._loop.wait(self._subscription.renew())
@@ -200,6 +208,8 @@ class BlockingBroker:
         confirm: Confirm = "edge",
         queue: int = 0,
         overflow: Overflow | None = None,
+        completeness: bool = False,
+        on_complete: Callable[[Stretch], None] | None = None,
     ) -> BlockingSubscription:
         # A coroutine, though it awaits nothing: the client is used by the loop's thread alone.
         async def subscribe() -> Subscription:
@@ -212,6 +222,8 @@ class BlockingBroker:
                 confirm=confirm,
                 queue=queue,
                 overflow=overflow,
+                completeness=completeness,
+                on_complete=on_complete,
             )
 
         return BlockingSubscription(self._loop.wait(subscribe()), self._loop)

@@ -25,7 +25,7 @@ from palio.filters.filter import Filter
 from palio.network import protocol
 from palio.network.addresses import Address, parse_addresses
 from palio.network.client.connection import Connection
-from palio.network.client.event_stream import StreamTable, check_number, check_text
+from palio.network.client.event_stream import StreamTable, Stretch, check_number, check_text
 from palio.network.client.rate_pacing import RatePacer, publish_paced
 from palio.network.client.subscription import Subscription, SubscriptionGroup
 from palio.network.error_codes import error_of_code
@@ -34,6 +34,7 @@ from palio.network.protocol import (
     MAX_TOKEN_LENGTH,
     Advertise,
     Cancelled,
+    Completed,
     Delivery,
     Dropped,
     Elsewhere,
@@ -207,6 +208,8 @@ class Broker:
         confirm: Confirm = "edge",
         queue: int = 0,
         overflow: Overflow | None = None,
+        completeness: bool = False,
+        on_complete: Callable[[Stretch], None] | None = None,
     ) -> Subscription:
         """Subscribe to the events that match a condition; `async with` it, then `async for` them.
 
@@ -214,12 +217,19 @@ class Broker:
         delivered until `event.ack()`. `on_cancel` is called when the last publisher whose advertisement overlaps the
         condition has left. `confirm="network"` waits until all brokers know the subscription. `queue` is the size of
         the delivery queue at the broker, and `overflow` (block, drop_oldest, drop_newest, disconnect) its policy.
+
+        With `completeness` the subscription learns of which stretches of events it has all that it wanted:
+        `complete_up_to(source)`. `on_complete` is called with each, between the events that came before and after it.
+        The brokers need the option `completeness`; a durable subscription cannot have it.
         """
         wanted = _to_filter(where, language)
         name = durable if durable is not None else name
         if name is None:
             name = f"s{next(self._names)}-{self._name_suffix}"
-        return Subscription(self, name, wanted, durable is not None, on_cancel, confirm, queue, overflow)
+        asked = completeness or on_complete is not None
+        made = Subscription(self, name, wanted, durable is not None, on_cancel, confirm, queue, overflow, asked)
+        made.on_complete = on_complete
+        return made
 
     def subscribe_many(
         self,
@@ -370,6 +380,11 @@ class Broker:
         kind = type(message)
         if kind is Failed:
             self._refused = error_of_code(message.kind, message.reason)
+            return
+        if kind is Completed:
+            for name in message.stretch.names:
+                if (each := self.streams.get(name)) is not None:
+                    each.put_stretch(message.stretch)
             return
         stream = self.streams.get(message.name)
         if stream is None:

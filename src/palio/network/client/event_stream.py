@@ -9,9 +9,12 @@ acknowledged; the acknowledgements of one turn of the event loop leave in one fr
 from __future__ import annotations
 
 import asyncio
-from collections import deque
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Final, Self, TypeAlias, get_args
+from collections import OrderedDict, deque
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Final, NamedTuple, Self, TypeAlias, get_args
+
+from msgspec.structs import replace
 
 from palio.errors import InvalidArgument, PalioError
 from palio.events import Event
@@ -21,13 +24,14 @@ from palio.network.protocol import Acknowledge, Elsewhere, Matched, More, Overfl
 from palio.routing import codec
 from palio.routing.codec import Stamp, decode_event, stamps_in
 from palio.routing.memo import Memo
-from palio.routing.messages import Confirm
+from palio.routing.messages import Complete, Confirm
 
 if TYPE_CHECKING:
     from palio.network.client.broker import Broker
     from palio.network.client.connection import Connection
 
 CREDIT_WINDOW_EVENTS: Final = 1024
+_MAX_SOURCES: Final = 65_536  # whose completeness one subscription knows
 _Targets: TypeAlias = "tuple[tuple[EventStream, tuple[str, ...]], ...]"
 
 
@@ -54,6 +58,49 @@ class ReceivedEvent(Event):
             self._stream._acknowledge(self.number, self._home)
 
 
+class Stretch(NamedTuple):
+    """A stretch of events that one broker accepted in one incarnation, of which this subscriber has all it wanted.
+
+    Events are numbered in the order in which the broker accepted them, whoever published them; those after `after` up
+    to `up_to` are complete, and `time` is when the broker said so, by its clock. `sources` published in the stretch.
+    """
+
+    broker: int
+    incarnation: int
+    after: int
+    up_to: int
+    time: datetime
+    sources: frozenset[str | None]
+
+
+class CompleteStretches:
+    """The complete stretches of one subscription, joined where one follows the other."""
+
+    __slots__ = ("_by_broker", "_published_at")
+
+    def __init__(self) -> None:
+        self._by_broker: dict[int, Stretch] = {}
+        self._published_at: OrderedDict[str | None, int] = OrderedDict()  # by source, the one last heard of at the end
+
+    def add(self, told: Complete) -> Stretch:
+        sources = frozenset(source or None for source, _ in told.sources)
+        time = datetime.fromtimestamp(told.time, UTC)
+        stretch = Stretch(told.broker, told.incarnation, told.after, told.up_to, time, sources)
+        before = self._by_broker.get(told.broker)
+        is_next = before is not None and (before.incarnation, before.up_to) == (told.incarnation, told.after)
+        self._by_broker[told.broker] = stretch._replace(after=before.after) if before and is_next else stretch
+        for source in sources:
+            self._published_at[source] = told.broker
+            self._published_at.move_to_end(source)
+            if len(self._published_at) > _MAX_SOURCES:
+                self._published_at.popitem(last=False)
+        return stretch
+
+    def get(self, source: str | None) -> Stretch | None:
+        at = self._published_at.get(source)
+        return None if at is None else self._by_broker.get(at)
+
+
 class EventStream:
     """Asynchronous iterator over the events of one delivery queue at the broker; `name` is the queue's."""
 
@@ -62,7 +109,10 @@ class EventStream:
         self.dropped = 0
         self._connection = broker.connection
         self._streams = broker.streams
-        self._waiting: deque[tuple[bytes | Event, tuple[str, ...], bytes, int]] = deque()
+        self.on_complete: Callable[[Stretch], None] | None = None
+        self._complete = CompleteStretches()
+        # Events, and the complete stretches between them.
+        self._waiting: deque[tuple[bytes | Event, tuple[str, ...], bytes, int] | Complete] = deque()
         self._taken = 0  # since credit was last granted
         self._acknowledged: list[int] = []  # in this turn of the event loop
         self._listeners: list[asyncio.Future[None]] = []
@@ -73,8 +123,26 @@ class EventStream:
     def __aiter__(self) -> Self:
         return self
 
+    def complete_up_to(self, source: str | None = None) -> Stretch | None:
+        """The stretch of events of which this subscription has all that it wanted, at the broker where a source last
+        published; None before it is known. Events that wait to be taken from this stream are not part of it."""
+        self._note_complete()
+        return self._complete.get(source)
+
+    def _note_complete(self) -> None:
+        """Take the complete stretches that follow the last event which was taken."""
+        waiting = self._waiting
+        while waiting and isinstance(waiting[0], Complete):
+            stretch = self._complete.add(waiting[0])
+            waiting.popleft()
+            if self.on_complete is not None:
+                self.on_complete(stretch)
+
     async def __anext__(self) -> ReceivedEvent:
-        while not self._waiting:  # events that arrived before a failure or the end are delivered first
+        while True:  # events that arrived before a failure or the end are delivered first
+            self._note_complete()
+            if self._waiting:
+                break
             if self._failure is not None:
                 raise self._failure
             if not self._was_entered:
@@ -82,7 +150,9 @@ class EventStream:
             if not self._is_entered:
                 raise StopAsyncIteration
             await self._wait_for_wakeup()
-        sent, subscriptions, stamps, number = self._waiting.popleft()
+        taken = self._waiting.popleft()
+        assert not isinstance(taken, Complete)
+        sent, subscriptions, stamps, number = taken
         self._taken += 1
         # Credit is granted in halves of the window: the broker never runs dry, and one message serves many events.
         if self._taken >= CREDIT_WINDOW_EVENTS // 2:
@@ -133,6 +203,21 @@ class EventStream:
         if self._listeners:
             self._wake()
 
+    def put_stretch(self, stretch: Complete) -> None:
+        waiting = self._waiting
+        # Joined with one that waits already: credit bounds events, and nothing else would bound stretches.
+        for place in range(len(waiting) - 1, -1, -1):
+            before = waiting[place]
+            if not isinstance(before, Complete):
+                break
+            if _follows(stretch, before):
+                sources = {**dict(before.sources), **dict(stretch.sources)}
+                named = tuple(sources.items())[-_MAX_SOURCES:]
+                waiting[place] = replace(stretch, after=before.after, sources=named)
+                return
+        waiting.append(stretch)
+        self._note_complete()
+
     def on_cancelled(self, name: str) -> None:
         """The last publisher whose advertisement overlaps a subscription has left."""
 
@@ -153,6 +238,10 @@ class EventStream:
     def _initial_credit(self) -> int:
         """The credit of a new request: the window less the events that still wait here."""
         return max(1, CREDIT_WINDOW_EVENTS - len(self._waiting))
+
+
+def _follows(stretch: Complete, before: Complete) -> bool:
+    return (stretch.broker, stretch.incarnation, stretch.after) == (before.broker, before.incarnation, before.up_to)
 
 
 class StreamTable:

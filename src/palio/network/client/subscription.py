@@ -42,8 +42,11 @@ class Subscription(EventStream):
         confirm: Confirm,
         queue: int,
         overflow: Overflow | None,
+        completeness: bool,
     ) -> None:
         check_subscription_options(name, confirm, queue, overflow)
+        if durable and completeness:
+            raise InvalidArgument("a durable subscription is not told of complete stretches: its events may come later")
         if durable and wanted.validity is not None:
             raise InvalidArgument("a durable subscription stands until it is ended; its filter has no validity")
         super().__init__(broker, name)
@@ -54,6 +57,7 @@ class Subscription(EventStream):
         self._confirm: Confirm = confirm
         self._queue = queue
         self._overflow = overflow
+        self._completeness = completeness
         self._is_confirmed = False  # until then the request is under way
         self._following: asyncio.Task[None] | None = None
 
@@ -174,6 +178,7 @@ class Subscription(EventStream):
             self._queue,
             self._overflow or "",
             validity=self.wanted.validity or 0.0,
+            completeness=self._completeness,
         )
 
     def _forget(self) -> None:

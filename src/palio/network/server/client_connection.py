@@ -29,6 +29,7 @@ from palio.network.protocol import (
     Acknowledge,
     Advertise,
     Cancelled,
+    Completed,
     Delivery,
     Detach,
     Done,
@@ -143,6 +144,8 @@ class ClientConnection:
 
     def _subscribe(self, message: Subscribe) -> None:
         if message.durable:
+            if message.completeness:
+                raise Refused("a durable subscription is not told of complete stretches: its events may come later")
             if message.validity:
                 raise Refused("a durable subscription stands until it is ended")
             request_durable(
@@ -165,6 +168,7 @@ class ClientConnection:
                 credit=max(0, message.credit),
                 number=message.request,
                 group=message.group,
+                completeness=message.completeness,
             ),
         )
 
@@ -327,6 +331,8 @@ class ClientConnection:
             channel.flush()  # only what is written can make the connection full, and so end this loop
         if channel.is_full:
             return
+        for stretch in self.session.delivery.take_stretches():
+            channel.send(encode(Completed(stretch)))
         for queue in self.session.delivery.take_dropping():
             channel.send(encode(Dropped(queue.name, queue.dropped)))
 

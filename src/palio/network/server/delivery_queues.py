@@ -24,13 +24,14 @@ from itertools import chain
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 from msgspec import Raw
+from msgspec.structs import replace
 
 from palio.errors import Refused
 from palio.network.protocol import Overflow, encode_numbers
 from palio.network.security.authorization import Principal, may_receive
 from palio.network.store.interface import Acknowledged
 from palio.routing import codec
-from palio.routing.messages import Answer, Confirm, Divided, HomeBroker, Publish, UnsubscribeClient
+from palio.routing.messages import Answer, Complete, Confirm, Divided, HomeBroker, Publish, UnsubscribeClient
 
 if TYPE_CHECKING:
     from palio.network.server.host import Host
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
 # Confirmed events that may arrive after `block`: each publisher has a window of them, and each link its credit.
 _MAX_IN_FLIGHT_EVENTS: Final = 65_536
 DURABLE_CLIENT_PREFIX: Final = "durable "  # of the client name of a durable subscription's owner
+_MAX_STRETCHES: Final = 256  # complete ones of a queue, that wait behind its events
 _REHOME_CHECK_SECONDS: Final = 0.1  # until a queue with rival homes is looked at again
 
 
@@ -54,6 +56,7 @@ class SubscribeOptions:
     credit: int | None = None  # events that may leave before more is granted; None is without flow control
     number: int = 0  # the client's own number of the subscription
     group: str = ""  # subscriptions of one group share the queue of the first of them
+    completeness: bool = False  # whether the client is told of complete stretches
 
 
 class QueuedEvent(NamedTuple):
@@ -69,7 +72,19 @@ class DeliveryQueue:
     `numbers` has its subscriptions by name, with the number that the subscriber gave each on the wire.
     """
 
-    __slots__ = ("credit", "dropped", "is_over", "limit", "name", "numbers", "overflow", "taken", "waiting")
+    __slots__ = (
+        "_has_gap",
+        "_stretches",
+        "credit",
+        "dropped",
+        "is_over",
+        "limit",
+        "name",
+        "numbers",
+        "overflow",
+        "taken",
+        "waiting",
+    )
 
     def __init__(self, name: str, limit: int, overflow: Overflow, credit: int | None = None) -> None:
         self.name = name
@@ -80,6 +95,8 @@ class DeliveryQueue:
         self.waiting: deque[QueuedEvent] = deque()
         self.dropped = 0
         self.taken = 0
+        self._stretches: deque[tuple[int, Complete]] = deque()  # by the event that each follows
+        self._has_gap = False  # an event was dropped since the last complete stretch
         self.is_over = False  # full, under a policy that blocks publishers or ends the session
 
     def put(self, event: Publish, subscriptions: tuple[int, ...]) -> None:
@@ -88,6 +105,34 @@ class DeliveryQueue:
         if len(waiting) < self.limit:
             waiting.append(QueuedEvent(event, subscriptions))
             return
+        dropped = self.dropped
+        self._overflow(event, subscriptions)
+        if self.dropped != dropped:
+            self._lose_stretches()
+
+    def put_stretch(self, stretch: Complete) -> None:
+        """Let a complete stretch leave after the events that wait now, unless one of its events was dropped."""
+        if self._has_gap:
+            self._has_gap = False
+            return
+        self._stretches.append((self.taken + len(self.waiting), stretch))
+        if len(self._stretches) > _MAX_STRETCHES:
+            self._stretches.popleft()  # the subscriber sees that there is a gap before the next one
+
+    def take_stretches(self) -> list[Complete]:
+        """Remove the complete stretches whose events have left."""
+        ready = []
+        while self._stretches and self._stretches[0][0] <= self.taken:
+            ready.append(self._stretches.popleft()[1])
+        return ready
+
+    def _lose_stretches(self) -> None:
+        # The event that was dropped may be of any stretch that still waits, or of the present one.
+        self._stretches.clear()
+        self._has_gap = True
+
+    def _overflow(self, event: Publish, subscriptions: tuple[int, ...]) -> None:
+        waiting = self.waiting
         match self.overflow:
             case "drop_oldest":
                 waiting.popleft()
@@ -137,6 +182,7 @@ class DeliveryQueue:
     def retain(self, may_stay: Callable[[Publish], bool]) -> None:
         """Remove events that may not be delivered any more."""
         self.waiting = deque(each for each in self.waiting if may_stay(each.event))
+        self._lose_stretches()
 
     def close(self) -> None:
         """Nothing to release: the events go with the queue."""
@@ -423,6 +469,20 @@ class ClientDelivery:
                 queue.is_over = False
                 self._host.unblock(queue)
         return batch
+
+    def offer_stretch(self, stretch: Complete) -> None:
+        """Send a complete stretch after the events that wait for its subscriptions."""
+        by_queue: dict[DeliveryQueue, list[str]] = {}
+        for name in stretch.names:
+            queue = self.by_subscription.get(name)
+            if isinstance(queue, DeliveryQueue):
+                by_queue.setdefault(queue, []).append(name)
+        for queue, names in by_queue.items():
+            queue.put_stretch(replace(stretch, names=tuple(names)))
+
+    def take_stretches(self) -> list[Complete]:
+        """The complete stretches whose events have left."""
+        return [each for queue in self._queues if isinstance(queue, DeliveryQueue) for each in queue.take_stretches()]
 
     def take_dropping(self) -> list[DeliveryQueue]:
         """The queues that have dropped events since the last call."""

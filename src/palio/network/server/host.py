@@ -22,9 +22,10 @@ from palio.network.security.authorization import LinkFilters
 from palio.network.server.delivery_queues import DeliveryPlan
 from palio.network.server.log_queries import read_log_page
 from palio.network.server.persistence import Persistence
-from palio.network.store.interface import Acknowledged, Store
+from palio.network.store.interface import Acknowledged, DeadLetterAdded, Store
 from palio.routing import codec
 from palio.routing.effects import (
+    UNREADABLE,
     CancelTimer,
     Client,
     Close,
@@ -315,6 +316,16 @@ class Host:
                 if owned is not None:
                     yield DurableEntry(client, name, owned.filter)
 
+    def replace_sealing_keys(self, keys: list[bytes]) -> None:
+        """Seal and open events with other keys from now on."""
+        if self._broker.keys is not None:
+            self._broker.keys.replace(keys)
+
+    @property
+    def has_completeness(self) -> bool:
+        """Whether the brokers of this network send watermarks."""
+        return self._broker.has_completeness
+
     def delivery_status(self) -> dict[str, Any]:
         """Durable delivery in numbers: events not yet delivered everywhere, and brokers that are waited for."""
         delivery = self._broker.delivery
@@ -430,6 +441,9 @@ class Host:
 
     def _drop(self, effect: Drop) -> None:
         self.drops[effect.reason] += 1
+        if effect.reason.startswith(UNREADABLE) and type(effect.message) is Publish:
+            # Kept as it came, for an operator: a sealed event may be readable again with the right key.
+            self._persistence.bury(DeadLetterAdded("", "", effect.reason, effect.message.body))
 
 
 def _count_events(input: NodeInput) -> int:

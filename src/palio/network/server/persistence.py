@@ -22,7 +22,7 @@ from palio import errors
 from palio.errors import PalioError, StoreError
 from palio.network.error_codes import refusal_of
 from palio.network.log_throttle import LogThrottle
-from palio.network.store.interface import Acknowledged, Store, Writable
+from palio.network.store.interface import Acknowledged, DeadLetterAdded, Store, Writable
 from palio.routing.effects import Client, NotPersisted, Persist, Persisted, Queued, QueueFree, QueueFull, Record
 from palio.routing.node import NodeInput
 
@@ -77,6 +77,15 @@ class Persistence:
                 self._enqueue(QueueFree(*key))
 
         self._submit([done], on_written)
+
+    def bury(self, letter: DeadLetterAdded) -> None:
+        """Keep a message that could not be read; the store drops the oldest where there are too many."""
+
+        def on_written(error: PalioError | None) -> None:
+            if error is not None:
+                self._drops["dead letter not written"] += 1
+
+        self._submit([letter], on_written)
 
     def _submit(self, entries: Sequence[Writable], on_written: Callable[[PalioError | None], None]) -> None:
         def answer(error: PalioError | None) -> None:

@@ -35,6 +35,7 @@ from palio.network.log_throttle import RefusalLog
 from palio.network.security.authentication import Authenticator
 from palio.network.security.authorization import ANYONE, Principal, effective_filter
 from palio.network.security.quotas import OFF_LOOP_BYTES, BrokerLimits, Quotas
+from palio.network.security.sealing_keys import SealingKeyFile
 from palio.network.security.tls import certificate_names, check_exposure
 from palio.network.server.delivery_queues import DURABLE_CLIENT_PREFIX
 from palio.network.server.durable_subscriptions import revise_durable
@@ -58,6 +59,7 @@ from palio.network.store.writer import SteadyClock
 from palio.routing.effects import Remembered
 from palio.routing.link_sessions import NetworkConstants
 from palio.routing.node import Node
+from palio.routing.sealing import Keyring
 
 if TYPE_CHECKING:
     from palio.network.gateway.app import Gateway
@@ -96,6 +98,7 @@ class Server:
         self.peers: dict[Session, str] = {}
         self.unauthenticated: set[Channel] = set()
         self._combination = settings.combination
+        self._sealing_keys = None if settings.sealing_keys is None else SealingKeyFile(settings.sealing_keys)
         self.handshakes = TlsHandshakes(settings.limits.handshake_seconds, settings.limits.connections)
         self._listeners: list[asyncio.Server | TlsListener] = []
         self._session_numbers = count(1)
@@ -116,7 +119,10 @@ class Server:
         window = self.settings.keeping.duplicates
         remembered = Remembered(recovered.records, recovered.unfinished, recovered.seen, recovered.homes, window)
         wall = time.time if self.settings.stamps else None
-        node = Node(self.node, self.incarnation, self._combination, constants, remembered, self._random.random, wall)
+        random = self._random.random
+        keys = None if self._sealing_keys is None else Keyring(self._sealing_keys.read())
+        choices = self._combination
+        node = Node(self.node, self.incarnation, choices, constants, remembered, random, wall, time.time, keys)
         self.quotas = Quotas(self.settings.limits, self.loop.time)
         self.refusals = RefusalLog(self.loop.time)
         self.host = Host(node, self.store)
@@ -206,6 +212,7 @@ class Server:
         while True:
             await asyncio.sleep(self.settings.watch)
             self._measure_rates()
+            self._replace_sealing_keys()
             was_open = self.authenticator.is_open
             for name, principal in self._changed_principals().items():
                 for session in [each for each in self.sessions if each.principal.name == name]:
@@ -222,6 +229,17 @@ class Server:
         if count:
             remedy = f"a token for a principal of that name reads them: palio token add {ANYONE.name} …"
             log.warning("durable subscriptions of nobody are kept", extra={"count": count, "remedy": remedy})
+
+    def _replace_sealing_keys(self) -> None:
+        if self._sealing_keys is None:
+            return
+        try:
+            keys = self._sealing_keys.changes()
+            if keys is not None:
+                self.host.replace_sealing_keys(keys)
+                log.info("keys of sealed events replaced", extra={"keys": len(keys)})
+        except (PalioError, OSError) as error:  # the known keys stand until the file can be read again
+            log.error("cannot read the keys of sealed events", extra={"reason": str(error)})
 
     def _changed_principals(self) -> Mapping[str, Principal | None]:
         try:

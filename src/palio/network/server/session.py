@@ -93,6 +93,7 @@ class Session:
         "_advertised",
         "_advertisement_leases",
         "_busy",
+        "_complete",
         "_flow",
         "_host",
         "_is_open",
@@ -149,6 +150,7 @@ class Session:
         self.on_refused: OnAnswer | None = None
         self.failure: PalioError | None = None
         self._wanted: dict[str, Filter] = {}
+        self._complete: set[str] = set()  # subscriptions that are told of complete stretches
         self._unconfirmed: dict[str, OnAnswer] = {}  # subscriptions that the broker has not confirmed yet
         self._publisher = f"{principal.name}/{publisher}" if publisher else client
         self._max_event_bytes = self._limits.event_bytes  # a computed property, read for every event
@@ -182,6 +184,8 @@ class Session:
             raise Refused(f"there is a subscription {name!r} already")
         if (durable and group) or group in self.queues:
             raise Refused(f"{group!r} is no group that {name!r} could be of")
+        if options.completeness and not self._host.has_completeness:
+            raise Refused("the brokers send no watermarks; they are started with --option completeness=SECONDS")
         granted = effective_filter(wanted, self.principal, self._limits)
         check_subscription_quota(self._host, self.principal, self._quotas, name, durable)
         self._quotas.subscriptions.take(self.principal.name)
@@ -195,11 +199,13 @@ class Session:
         # The queue stands before the request: the batch that handles the request may deliver events already.
         self.delivery.add(name, delivery_queue, options.number, group)
         self._wanted[name] = wanted
+        if options.completeness:
+            self._complete.add(name)
         self._subscription_leases.begin(name, wanted.validity)
         self._unconfirmed[name] = on_answer
         # This broker confirms even if the client does not ask: only then does the session know that it stands.
         level: Confirm = "network" if options.confirm == "network" else "edge"
-        request = messages.SubscribeClient(name, granted, level, durable)
+        request = messages.SubscribeClient(name, granted, level, durable, options.completeness)
         if level == "edge":
             self._request(request, self._owner_of(name))
         else:
@@ -224,6 +230,7 @@ class Session:
             raise Refused(f"there is no subscription {name!r}")
         delivery_queue = self.delivery.remove(name)
         del self._wanted[name]
+        self._complete.discard(name)
         self._subscription_leases.forget(name)
         self._quotas.subscriptions.release(self.principal.name)
         self._unconfirmed.pop(name, None)
@@ -362,7 +369,8 @@ class Session:
         # A subscription under a known name replaces its filter at the broker; the queue stays.
         for name, granted in revision.replace.items():
             durable = isinstance(self.queues[name], DurableQueue)
-            self._request(messages.SubscribeClient(name, granted, durable=durable), self._owner_of(name))
+            request = messages.SubscribeClient(name, granted, "no", durable, name in self._complete)
+            self._request(request, self._owner_of(name))
         for delivery_queue in self.delivery.queues():
             delivery_queue.retain(lambda event: revision.keeps(codec.decode_event(event.body)))
 
@@ -482,6 +490,8 @@ class Session:
                 self._unconfirmed.pop(name, _ignore)(None)
             case messages.Cancelled(name):
                 self.on_cancelled(name)
+            case messages.Complete():
+                self.delivery.offer_stretch(answer)
             case messages.Claimed():
                 self.durable_claims.answer(answer)
 

@@ -69,6 +69,7 @@ class Settings:
     stamps: bool = False  # whether events carry the times at which links wrote and read them
     links: Mapping[str, LinkFilters] = field(default_factory=dict)  # filters of dialled links, by address
     keys: KeySettings = field(default_factory=KeySettings)  # of sealed datagrams
+    sealing_keys: Path | None = None  # file with the keys of sealed events; this is an edge broker then
     insecure: bool = False  # whether exposed addresses may do without TLS and tokens
 
     def __post_init__(self) -> None:
@@ -79,7 +80,8 @@ class Settings:
     @property
     def combination(self) -> Combination:
         """The routing strategies; `IllegalCombination` where they do not go together."""
-        return Combination(self.propagation, self.forwarding, self.advertisements, options=dict(self.options))
+        sealed = {} if self.sealing_keys is None else {"sealed": True}
+        return Combination(self.propagation, self.forwarding, self.advertisements, options={**self.options, **sealed})
 
     def with_changes(self, given: Mapping[str, Any]) -> Settings:
         """A copy with some settings replaced, given as a TOML file or a command line has them."""

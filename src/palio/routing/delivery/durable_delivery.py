@@ -310,6 +310,11 @@ class DurableDelivery:
         return len(self._log)
 
     @property
+    def first_unrouted(self) -> EventId | None:
+        """The first confirmed event of this incarnation that has not been routed yet."""
+        return self._log.first_unrouted
+
+    @property
     def missing(self) -> list[int]:
         """The home brokers that are out of reach."""
         return self.expected.missing(self.reachable)

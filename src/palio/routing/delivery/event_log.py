@@ -145,6 +145,11 @@ class EventLog:
     def has_retries(self) -> bool:
         return bool(self._awaiting_retry)
 
+    @property
+    def first_unrouted(self) -> EventId | None:
+        """The first event of this incarnation that was taken and has not been routed yet."""
+        return next(iter(self._decoded), None)  # in the order in which they were taken
+
     def publish(self, client: Client, number: int, logged: Logged, content: Event, missing: list[int]) -> None:
         """Log an event and confirm it when it is on disk; `missing` are the home brokers that are out of reach."""
         is_new = _identity(logged) not in self._confirming and logged.key not in self._window
