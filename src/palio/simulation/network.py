@@ -505,7 +505,7 @@ def _made(given: _Handle, kind: type[_Handle], call: str) -> _Handle:
     return given
 
 
-def _given_options(options: Mapping[str, Any] | Sequence[Options]) -> list[Mapping[str, Any]]:
+def _given_options(options: Any) -> list[Mapping[str, Any]]:
     if isinstance(options, Mapping):
         return [options]
     if isinstance(options, Sequence) and all(isinstance(each, Options) for each in options):
