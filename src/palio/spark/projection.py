@@ -32,7 +32,7 @@ from palio.spark.attributes import (
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
     from pyspark.sql._typing import ColumnOrName
-    from pyspark.sql.types import DataType, StructType
+    from pyspark.sql.types import DataType, MapType, StructType
 
     from palio.matching.matcher import Matcher
     from palio.matching.subscription import Subscription
@@ -140,7 +140,27 @@ class ColumnValues:
     def entry(self, key: str) -> ColumnValues:
         from pyspark.sql import functions as sql
 
-        return ColumnValues(sql.try_element_at(self.column, sql.lit(key)), self.kind.valueType)  # type: ignore[attr-defined]
+        kind: MapType = self.kind  # type: ignore[assignment]
+        return ColumnValues(sql.try_element_at(self.column, sql.lit(key).cast(kind.keyType)), kind.valueType)
+
+    def keys(self) -> ColumnValues:
+        from pyspark.sql import functions as sql
+        from pyspark.sql.types import ArrayType
+
+        return ColumnValues(sql.map_keys(self.column), ArrayType(self.kind.keyType))  # type: ignore[attr-defined]
+
+    def variant(self, path: str, target: str, zone: str) -> ColumnValues:
+        from pyspark.sql import functions as sql
+
+        return ColumnValues(sql.try_variant_get(self.column, path, target), type_of_target(target))
+
+    def element(self, place: int) -> ColumnValues:
+        from pyspark.sql import functions as sql
+
+        kind = self.kind.elementType  # type: ignore[attr-defined]
+        # Even `try_element_at` raises at 0.
+        found = sql.try_element_at(self.column, sql.lit(place)) if place else sql.lit(None).cast(kind)
+        return ColumnValues(found, kind)
 
     def map_elements(self, change: Callable[[ColumnValues], ColumnValues]) -> ColumnValues:
         from pyspark.sql import functions as sql
