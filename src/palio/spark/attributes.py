@@ -40,12 +40,14 @@ PRESENCE_TARGET: Final = "presence"
 """Target of the pseudo-cast to TRUE, or NULL where the values are."""
 KEYS_TARGET: Final = "keys"
 """Target of the pseudo-cast of a map to the array of its keys."""
+LOCAL_TARGET: Final = "local"
+"""Target of the pseudo-cast of times without a zone to the moments of UTC that clocks there show so."""
 _ELEMENT: Final = "element("
 """Beginning of the target of the pseudo-cast to an element of the arrays on a path, `element(1,-2)`."""
 # The targets of casts are known, so that few names of columns can be taken for a cast attribute by mistake.
 _CAST_SUFFIX: Final = re.compile(
-    r"(?s)(.*) AS (BIGINT|BINARY|BOOLEAN|DATE|DECIMAL_[0-9]+_[0-9]+|DOUBLE|FLOAT|INT|KEYS|PRESENCE|SMALLINT|STRING|"
-    r"TIMESTAMP|TIMESTAMP_NTZ|TINYINT|ELEMENT(?:_-?[0-9]+)+)"
+    r"(?s)(.*) AS (BIGINT|BINARY|BOOLEAN|DATE|DECIMAL_[0-9]+_[0-9]+|DOUBLE|ELEMENT(?:_-?[0-9]+)+|FLOAT|INT|KEYS|LOCAL|"
+    r"PRESENCE|SMALLINT|STRING|TIMESTAMP|TIMESTAMP_NTZ|TINYINT)"
 )
 
 Path = tuple[str, ...]
@@ -81,6 +83,9 @@ class Values(Protocol):
 
     def drop_nulls(self) -> Self:
         """Arrays without their NULL elements."""
+
+    def as_moments(self) -> Self:
+        """Local times, taken for moments of UTC."""
 
     def presence(self) -> Self:
         """TRUE, or NULL where these values are."""
@@ -313,6 +318,8 @@ class AttributeResolver(Generic[V]):
             return values.presence()
         if target == KEYS_TARGET:
             return values.keys()
+        if target == LOCAL_TARGET:
+            return values.as_moments()
         if isinstance(values.kind, ArrayType):
             return values.map_elements(lambda each: self._try_cast(each, target))
         return values.try_cast(target, self.session_zone)
@@ -437,6 +444,7 @@ def type_of_target(target: str) -> DataType:
         "double": types.DoubleType(),
         "float": types.FloatType(),
         "int": types.IntegerType(),
+        "local": types.TimestampType(),
         "smallint": types.ShortType(),
         "string": types.StringType(),
         "timestamp": types.TimestampType(),
@@ -484,6 +492,11 @@ def _is_supported(kind: DataType, name: str) -> bool:
         return True
     warn_once(f"conditions cannot look at the column {name}, {kind.simpleString()}: to them it is NULL")
     return False
+
+
+def quoted(name: str) -> str:
+    """A name, dots and backticks included, as SQL writes it."""
+    return "`" + name.replace("`", "``") + "`"
 
 
 def is_case_sensitive(session: SparkSession) -> bool:

@@ -56,6 +56,7 @@ _OPAQUE_HINTS: Final = {
     "extract(DAY FROM i) * 86400 + …",
 }
 """What to write instead of a value of a type that events do not have."""
+_INTEGER_BITS: Final = {"ByteType": 8, "ShortType": 16, "IntegerType": 32, "LongType": 64}
 _BIGINT_DIGITS: Final = 20  # of a bigint among decimals
 
 Place = tuple[int, int]  # identity of a call, and the number of one of its arguments
@@ -78,6 +79,10 @@ class Column:
     """Whether it has floats of 32 bits."""
     is_object: bool = False
     """Whether it has structs or maps."""
+    bits: int = 0
+    """The width of integers; 0 of all others."""
+    is_local: bool = False
+    """Whether it has times without a zone."""
 
     @property
     def is_opaque(self) -> bool:
@@ -115,6 +120,8 @@ class Column:
             (element.precision, element.scale) if isinstance(element, types.DecimalType) else (0, 0),
             isinstance(element, types.FloatType),
             isinstance(element, types.StructType | types.MapType),
+            _INTEGER_BITS.get(type(element).__name__, 0),
+            isinstance(element, types.TimestampNTZType),
         )
 
 

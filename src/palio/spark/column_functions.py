@@ -37,7 +37,7 @@ from palio.spark.attributes import (
 )
 from palio.spark.implicit_casts import ImplicitCasts, type_conflict_message, warn_about_type_conflicts
 from palio.spark.match_job import check_events, missing_columns_message, project_for, warn_about_missing_columns
-from palio.spark.projection import column_zones, leaf_paths, matcher_zones, session_zone
+from palio.spark.projection import column_zones, leaf_paths, matcher_zones, session_zone, type_of_moments
 from palio.spark.record_batches import (
     BatchMatcher,
     MatchPairs,
@@ -386,6 +386,9 @@ class ArrowValues:
         elements = self.array.flatten()
         kept = elements.is_valid().to_numpy(zero_copy_only=False).astype(np.int64)
         return self._of_elements(elements.filter(elements.is_valid()), self._summed(kept), self.kind.elementType)  # type: ignore[attr-defined]
+
+    def as_moments(self) -> ArrowValues:
+        return ArrowValues(self.array, type_of_moments(self.kind))
 
     def presence(self) -> ArrowValues:
         from pyspark.sql.types import BooleanType

@@ -46,6 +46,7 @@ from palio.languages.sql.template_cache import LITERAL, split_conjuncts, split_l
 from palio.matching.matcher import Matcher
 from palio.matching.subscription import Subscription, Subscriptions, Want
 from palio.spark.attributes import (
+    LOCAL_TARGET,
     MAX_NAMED,
     PRESENCE_TARGET,
     AttributeResolver,
@@ -57,6 +58,9 @@ from palio.spark.attributes import (
 )
 from palio.spark.cast_search import CastSearch, Column, ColumnKinds, find_compared_object
 from palio.spark.element_attributes import ElementAttributes
+from palio.spark.integer_widths import narrowed
+from palio.spark.local_times import LocalTimes
+from palio.spark.qualified_names import qualified_columns
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -64,6 +68,7 @@ if TYPE_CHECKING:
 
 TYPE_CONFLICT_WARNING: Final = "Spark refuses by the types of columns"
 """Beginning of the warning, for filters."""
+_MAX_INT_DIGITS: Final = 9  # of an integer that is certain to be an INT
 _MAX_SKELETONS: Final = 4_096
 _MAX_CONFLICTS: Final = 100
 _CAST_ATTRIBUTE: Final = re.compile(r"`([^`]+) AS [A-Z0-9_]+`")  # in a condition that was rewritten before
@@ -88,7 +93,8 @@ class ImplicitCasts:
     @classmethod
     def of(cls, events: DataFrame) -> ImplicitCasts:
         """Those of conditions on the columns of a DataFrame."""
-        columns: dict[Path, DataType] = {(each.name,): each.dataType for each in events.schema.fields}
+        columns = {path: kind for path, (_, kind) in qualified_columns(events).items()}
+        columns |= {(each.name,): each.dataType for each in events.schema.fields}
         return cls(columns, is_case_sensitive(events.sparkSession))
 
     def apply_to(self, subscription: Subscription) -> Subscription:
@@ -132,7 +138,8 @@ class ImplicitCasts:
     def apply(self, text: str, timezone: str = "UTC") -> str:
         """The condition with its casts; the same object where it has none, or cannot be parsed."""
         split = split_literals(text)
-        if split is None:
+        # An integer of many digits may be a BIGINT where others of the skeleton are INTs.
+        if split is None or any(len(each) > _MAX_INT_DIGITS and each.isdigit() for each in split[1]):
             return self._rewrite(text, timezone)[0]
         skeleton, literals = split
         if skeleton not in self._gaps:
@@ -177,10 +184,15 @@ class ImplicitCasts:
         # Nor is a key in brackets, or as an argument: it is a part of a name.
         in_names = in_names or "[" in text or any("'" in each or '"' in each for each in _written_names(text, written))
         is_general = not found.depends_on_literals and not in_names and expression is written
-        if not found.has_found and expression is written:
+        made = _rebuild(expression, found)
+        kinds = ColumnKinds(self._column)
+        narrow = narrowed(made, kinds, text)
+        made, is_plain = LocalTimes(ColumnKinds(self._column), text).rewrite(narrow, timezone), narrow is made
+        is_plain = is_plain and made is narrow
+        if not found.has_found and expression is written and is_plain:
             return text, is_general
-        edited = _edit(text, expression, found) if expression is written else None
-        return edited or expression_to_sql(_rebuild(expression, found)), is_general
+        edited = _edit(text, expression, found) if expression is written and is_plain else None
+        return edited or expression_to_sql(made), is_general
 
     def _note_conflict(self, text: str, expression: Expression, kinds: ColumnKinds, found: CastSearch) -> None:
         """Note that Spark refuses a condition by the types of its columns, if it does."""
@@ -273,6 +285,9 @@ class TypeValues:
 
         return TypeValues(ArrayType(change(self.element(1)).kind))
 
+    def as_moments(self) -> TypeValues:
+        return TypeValues(type_of_target(LOCAL_TARGET))
+
     def presence(self) -> TypeValues:
         from pyspark.sql.types import BooleanType
 
@@ -328,9 +343,11 @@ def _rebuild(expression: Expression, found: CastSearch) -> Expression:
         # An expression has no times without a zone: they are moments in the zone of the condition.
         return Call("cast", (inner, Literal("timestamp" if target == "timestamp_ntz" else target)))
 
+    if not found.has_found:
+        return expression
     for call in bottom_up(expression):
         arguments = tuple(argument_of(call, place) for place in range(len(call.arguments)))
-        made[id(call)] = Call(call.function, arguments)
+        made[id(call)] = Call(call.function, arguments, call.span)
         if id(call) in found.split_betweens:
             low, high = found.split_betweens[id(call)]
             made[id(call)] = Call(

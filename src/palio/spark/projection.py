@@ -25,9 +25,11 @@ from palio.spark.attributes import (
     Path,
     find_name,
     is_case_sensitive,
+    quoted,
     type_of_target,
     warn_once,
 )
+from palio.spark.qualified_names import qualified_columns
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -56,11 +58,6 @@ class Projection:
     def all_columns(self) -> list[ColumnOrName]:
         """The columns of attributes, then the JSON columns."""
         return [*self.columns, *map(quoted, self.json)]
-
-
-def quoted(name: str) -> str:
-    """A name, dots and backticks included, as SQL writes it."""
-    return "`" + name.replace("`", "``") + "`"
 
 
 def column(name: str) -> Column:
@@ -113,6 +110,9 @@ def project_attributes(
     given: dict[Path, ColumnValues] = {
         (field.name,): ColumnValues(quoted(field.name), field.dataType) for field in events.schema.fields
     }
+    # Only what has a dot can be qualified; else Spark is not asked for its plan.
+    if any(len(path) > 1 for path in paths):
+        given = {path: ColumnValues(*each) for path, each in qualified_columns(events).items()} | given
     session = session_zone(events.sparkSession)
     found, absent = AttributeResolver(given, case_sensitive, zone or (lambda _: session), session).resolve(paths)
     columns = {name: values.source for name, values in found.items()}
@@ -191,6 +191,9 @@ class ColumnValues:
             return self
         return ColumnValues(sql.filter(self.column, lambda each: each.isNotNull()), self.kind)
 
+    def as_moments(self) -> ColumnValues:
+        return ColumnValues(self.source, type_of_moments(self.kind))
+
     def presence(self) -> ColumnValues:
         from pyspark.sql import functions as sql
         from pyspark.sql.types import BooleanType
@@ -215,6 +218,13 @@ class ColumnValues:
 
     def try_cast(self, target: str, zone: str) -> ColumnValues:
         return ColumnValues(self.column.try_cast(target), type_of_target(target))
+
+
+def type_of_moments(kind: DataType) -> DataType:
+    """The type that local times have as moments: what has no zone in Arrow is read as a moment of UTC."""
+    from pyspark.sql.types import ArrayType, TimestampType
+
+    return ArrayType(type_of_moments(kind.elementType)) if isinstance(kind, ArrayType) else TimestampType()
 
 
 def _json_column(schema: StructType, name: str, case_sensitive: bool) -> str:

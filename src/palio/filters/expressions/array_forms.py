@@ -108,7 +108,7 @@ def _lambda(compiler: Compiler, call: Call, parts: list[CompiledOperand]) -> Com
 
 
 def _variable(compiler: Compiler, call: Call, parts: list[CompiledOperand]) -> Compiled:
-    name = f"{_VARIABLE_MARK}{parts[0].value}"
+    name = _VARIABLE_MARK + str(parts[0].value)
     return lambda event, arrays: event.get(name)
 
 

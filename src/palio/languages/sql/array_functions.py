@@ -83,13 +83,15 @@ def higher_order_call(function: str, array: Array, variable: str, condition: Exp
 
 
 def element_at(arguments: tuple[Expression, ...], span: Span) -> Expression:
-    return element_of(*arguments, span, "element_at")
+    container, index = arguments
+    return element_of(container, index, span, "element_at")
 
 
 def get(arguments: tuple[Expression, ...], span: Span) -> Expression:
-    if isinstance(arguments[1], Literal) and isinstance(arguments[1].value, str):
+    container, index = arguments
+    if isinstance(index, Literal) and isinstance(index.value, str):
         raise InvalidLiteral("get() takes an array and an index from 0", "a key is asked for with x['key']")
-    return element_of(*arguments, span)
+    return element_of(container, index, span)
 
 
 def size(arguments: tuple[Expression, ...], span: Span) -> Expression:

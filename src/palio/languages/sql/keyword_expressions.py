@@ -244,7 +244,7 @@ def _typed_literal(parser: SqlParser, token: Token) -> Expression | None:
     if kind != TEXT:
         return None
     if token[1] == "time":
-        hint = "compare a whole TIMESTAMP, or hour(x) and minute(x)"
+        hint = "compare a whole TIMESTAMP, hour(x) and minute(x), or a text: x > '12:30:00'"
         parser.fail(token[2], "there is no time of day without its date here", hint)
     parser.at += 2
     written = parser.read(first, parse_strings, [parser.text[first:last]])
