@@ -14,14 +14,14 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Final
 
-from palio.filters.expressions.ast import Attribute, Call, Expression, Literal, bottom_up, walk
+from palio.filters.expressions.ast import Array, Attribute, Call, Expression, Literal, bottom_up, walk
 from palio.languages.sql.parser import parse_condition
 from palio.spark.attributes import LOCAL_TARGET, cast_name
 from palio.spark.cast_search import ColumnKinds
 
 _CONNECTIVES: Final = frozenset({"and", "or", "not", "istrue", "isfalse"})
 _KEEPS_LOCAL: Final = frozenset(
-    {"+", "-", "timestampadd", "coalesce", "case", "if", "nvl2", "nullif", "greatest", "least"}
+    {"+", "-", "timestampadd", "coalesce", "case", "if", "nvl2", "nullif", "greatest", "least", "variable"}
 )
 """Functions whose value is a time without a zone where their arguments are."""
 _OF_MOMENTS: Final = frozenset({"date_format", "months_between", "timestampdiff", "to_char"})
@@ -57,10 +57,15 @@ class LocalTimes:
         found = False
         for node in walk(predicate):
             if self._is_local_value(node):
-                found = True
-            elif self._kinds.of(node) is datetime and not isinstance(node, Call):
+                found = found or not isinstance(node, Literal)
+            elif not isinstance(node, Call) and self._kind(node) is datetime:
                 return False
         return found and not any(self._is_moment(call) for call in bottom_up(predicate))
+
+    def _kind(self, node: Expression) -> type | None:
+        """The kind of a value, or of the elements of an array."""
+        column = self._kinds.column(node.name) if isinstance(node, Array) else None
+        return self._kinds.of(node) if column is None else column.kind
 
     def _is_moment(self, call: Call) -> bool:
         """Whether a call computes with moments, to which Spark casts local times then."""
@@ -71,7 +76,7 @@ class LocalTimes:
         match node:
             case Literal(datetime(), span):
                 return self._text[slice(*span)].lower().startswith("timestamp_ntz")
-            case Attribute(name):
+            case Attribute(name) | Array(name):
                 column = self._kinds.column(name)
                 return column is not None and column.is_local
         return False
@@ -86,6 +91,6 @@ class LocalTimes:
     def _local(self, node: Expression) -> Expression:
         if not self._is_local_value(node):
             return node
-        if isinstance(node, Attribute):
-            return Attribute(cast_name(node.name, LOCAL_TARGET), node.span)
+        if isinstance(node, Attribute | Array):
+            return type(node)(cast_name(node.name, LOCAL_TARGET), node.span)
         return parse_condition(self._text[slice(*node.span)], timezone="UTC")

@@ -62,6 +62,11 @@ second(n) = 0 AND dayofweek(n) = 1
 n < DATE'2024-07-01' + INTERVAL '1' HOUR
 add_months(n, 1) = DATE'2024-04-10'
 from_utc_timestamp(n, 'UTC') = n
+array_contains(ns, TIMESTAMP_NTZ'2024-03-10 02:30:00')
+ns[0] = TIMESTAMP_NTZ'2024-03-10 02:30:00'
+hour(ns[1]) = 2
+exists(ns, x -> hour(x) = 2)
+exists(ns, x -> x = t)
 """.strip().splitlines()
 
 
@@ -97,6 +102,7 @@ def test_times_without_a_zone_are_local_times(spark: SparkSession) -> None:
             "DATE(n) d",
             "text",
         )
+        frame = frame.withColumn("ns", sql.when(sql.col("n").isNotNull(), sql.array("n", "o")))
         assert dict(frame.dtypes)["n"] == "timestamp_ntz"
         true, raised = truths(spark, frame, LOCAL)
         assert len({each for _, each in true}) > 0.8 * len(LOCAL)
