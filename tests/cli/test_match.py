@@ -70,6 +70,15 @@ def test_json_prints_each_match_on_a_line() -> None:
     assert answer.stderr == ""
 
 
+def test_conditions_ask_for_elements_and_keys_of_json() -> None:
+    asked = ["tags[0] = 'a'", "exists(tags, x -> x > 'b')", "m['k'] = 1", "split(symbol, 'C')[0] = 'A'"]
+    Path("elements.jsonl").write_text(json_lines([{"id": each, "where": each} for each in asked]))
+    events = json_lines([{"symbol": "ACME", "tags": ["a", "c"]}, {"symbol": "INIT", "tags": [], "m": {"k": 1}}])
+    answer = match("elements.jsonl", "-", "--json", input=events)
+    found = {(row["event"], row["subscription"]) for row in printed(answer)}
+    assert found == {(1, asked[0]), (1, asked[1]), (1, asked[3]), (2, asked[2])}
+
+
 def test_the_summary_counts_and_names_the_most_matched() -> None:
     answer = match("wants.jsonl", "events.jsonl")
     assert answer.exit_code == 0

@@ -148,3 +148,29 @@ def test_sql_without_any_registration_runs_the_command(spark: SparkSession, quot
         f" FROM (SELECT TRANSFORM(to_json(struct(*))) USING '{palio}' AS (match STRING) FROM {quotes}))"
     )
     assert {tuple(row) for row in found.collect()} == {(1, "desk"), (2, "low")}
+
+
+def test_elements_of_columns_are_found_in_the_function(spark: SparkSession, quotes: str, tmp_path: Path) -> None:
+    conditions = [
+        "a[1] > 5",
+        "m['k'] = 1",
+        "exists(a, x -> x > 8)",
+        "n[0][1].b = 'y'",
+        "v:c[0]::int = 7",
+        "hour(l) = 2",
+    ]
+    address = write_lines(tmp_path / "wants.jsonl", [{"id": each, "where": each} for each in conditions])
+    rows = spark.sql(
+        "SELECT 1 AS id, array(3, 9) AS a, map('k', 1) AS m, parse_json('{\"c\": [7]}') AS v, "
+        "array(array(named_struct('b', 'x'), named_struct('b', 'y'))) AS n, TIMESTAMP_NTZ'2024-03-10 02:30:00' AS l "
+        "UNION ALL SELECT 2, array(), map(), NULL, array(), NULL"
+    )
+    expected = {(row["id"], each) for each in conditions for row in rows.where(f"coalesce({safe(each)})").collect()}
+    rows.createOrReplaceTempView("palio_elements")
+    found = spark.sql(f"SELECT id, explode(palio_matches('{address}', struct(*))) AS who FROM palio_elements").collect()
+    assert {(row["id"], row["who"]) for row in found} == expected == {(1, each) for each in conditions}
+
+
+def safe(condition: str) -> str:
+    """A condition that does not raise in Spark where an array is too short."""
+    return condition.replace("a[1]", "get(a, 1)").replace("n[0][1]", "get(get(n, 0), 1)")

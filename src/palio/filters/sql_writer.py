@@ -17,7 +17,7 @@ from functools import lru_cache
 from math import isinf, isnan
 from typing import Final
 
-from palio.events.names import split_path
+from palio.events.names import join_path, split_path
 from palio.events.values import MICROS_PER_DAY, MIN_INT64, Scalar
 from palio.filters.comparisons import (
     Term,
@@ -27,7 +27,7 @@ from palio.filters.comparisons import (
     excluded_values,
     values_satisfying,
 )
-from palio.filters.expressions.ast import Array, Attribute, Call, Expression, Literal, Micros, Months
+from palio.filters.expressions.ast import Array, Attribute, Call, Expression, Literal, Micros, Months, walk
 from palio.filters.kinds import NUMBERS, Kind
 from palio.filters.like import LikePattern
 from palio.filters.tree import And, Leaf, Node, Or, Residual, domain_of
@@ -388,9 +388,44 @@ def expression_to_sql(expression: Expression) -> str:
             return name_to_sql(name)
         case Call("condition_in", (language, condition, *_)):  # the attributes it reads are found again by parsing it
             return f"condition_in({expression_to_sql(language)}, {expression_to_sql(condition)})"
+        case Call("lambda", (Literal(str() as name), condition)):
+            return f"{name_to_sql(name)} -> {expression_to_sql(condition)}"
+        case Call("variable", (Literal(str() as name), _)):
+            return name_to_sql(name)
+        case Call("get" | "element_at", (_, _, Literal())):
+            return _element_with_members(expression)
+        case Call("split_element" | "split_size" | "split_contains" as name, (text, pattern, limit, *others)):
+            split = _call("split", (text, pattern, limit))
+            return f"{_OF_SPLIT[name]}({', '.join([split, *map(expression_to_sql, others)])})"
         case Call(function, arguments):
             return _call(function, arguments)
     raise TypeError(expression)
+
+
+def _element_with_members(call: Call) -> str:
+    """An element of an array with names behind it: `items[0].sku`, which stands as `items.sku` in the call."""
+    function, (array, index, *behind) = call.function, call.arguments
+    count = behind[0].value if behind and isinstance(behind[0], Literal) else 0
+    assert isinstance(count, int)
+    names = split_path(next(node.name for node in walk(array) if isinstance(node, Array)))
+    members = names[len(names) - count :]
+    inner = _without_members(array, count)
+    element = f"{function}({expression_to_sql(inner)}, {expression_to_sql(index)})"
+    if function == "get":
+        element = f"{expression_to_sql(inner)}[{expression_to_sql(index)}]"
+    return ".".join([element, *map(_quoted, members)])
+
+
+def _without_members(array: Expression, count: int) -> Expression:
+    """The array, or the element of one, without the last names of its path."""
+    match array:
+        case Array(name):
+            segments = split_path(name)
+            return Array(join_path(segments[: len(segments) - count]))
+        case Call(function, (inner, index, *behind)):
+            left = behind[0].value - count if behind and isinstance(behind[0], Literal) else 0  # type: ignore[operator]
+            return Call(function, (_without_members(inner, count), index, *([Literal(left)] if left > 0 else [])))
+    return array
 
 
 def condition_to_sql(expression: Expression, wants: bool = True) -> str:
@@ -448,6 +483,7 @@ def _is_bracketed(expression: Expression) -> bool:
     return isinstance(expression, Call) and expression.function in _BRACKETED
 
 
+_OF_SPLIT = {"split_element": "element_at", "split_size": "size", "split_contains": "array_contains"}
 _PREFIXES = {"neg": "-", "positive": "+", "~": "~"}
 _WITH_UNITS = frozenset({"timestampadd", "timestampdiff"})  # the first argument is an unquoted word
 _QUOTE = "'"

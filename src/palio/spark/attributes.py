@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
 from typing import TYPE_CHECKING, Final, Generic, Protocol, Self, TypeVar
@@ -38,9 +38,16 @@ MAX_NAMED: Final = 3
 
 PRESENCE_TARGET: Final = "presence"
 """Target of the pseudo-cast to TRUE, or NULL where the values are."""
+KEYS_TARGET: Final = "keys"
+"""Target of the pseudo-cast of a map to the array of its keys."""
+LOCAL_TARGET: Final = "local"
+"""Target of the pseudo-cast of times without a zone to the moments of UTC that clocks there show so."""
+_ELEMENT: Final = "element("
+"""Beginning of the target of the pseudo-cast to an element of the arrays on a path, `element(1,-2)`."""
 # The targets of casts are known, so that few names of columns can be taken for a cast attribute by mistake.
 _CAST_SUFFIX: Final = re.compile(
-    r"(?s)(.*) AS (BIGINT|BINARY|BOOLEAN|DATE|DECIMAL_[0-9]+_[0-9]+|DOUBLE|PRESENCE|STRING|TIMESTAMP|TIMESTAMP_NTZ)"
+    r"(?s)(.*) AS (BIGINT|BINARY|BOOLEAN|DATE|DECIMAL_[0-9]+_[0-9]+|DOUBLE|ELEMENT(?:_-?[0-9]+)+|FLOAT|INT|KEYS|LOCAL|"
+    r"PRESENCE|SMALLINT|STRING|TIMESTAMP|TIMESTAMP_NTZ|TINYINT)"
 )
 
 Path = tuple[str, ...]
@@ -59,6 +66,15 @@ class Values(Protocol):
     def entry(self, key: str) -> Self:
         """The entry of maps at a key."""
 
+    def keys(self) -> Self:
+        """The keys of maps, as arrays."""
+
+    def variant(self, path: str, target: str, zone: str) -> Self:
+        """What a path such as `$.a[0]` leads to in VARIANTs, as another type; NULL where that fails."""
+
+    def element(self, place: int) -> Self:
+        """The element of arrays at a place from 1, or from the end; NULL where there is none, and at 0."""
+
     def map_elements(self, change: Callable[[Self], Self]) -> Self:
         """Arrays with every element changed."""
 
@@ -67,6 +83,9 @@ class Values(Protocol):
 
     def drop_nulls(self) -> Self:
         """Arrays without their NULL elements."""
+
+    def as_moments(self) -> Self:
+        """Local times, taken for moments of UTC."""
 
     def presence(self) -> Self:
         """TRUE, or NULL where these values are."""
@@ -103,6 +122,13 @@ class AttributeResolver(Generic[V]):
         absent: list[str] = []
         arrays: dict[Path, list[Path]] = {}
         for path in paths:
+            if (element := split_element(path)) is not None:
+                values = self._element_values(*element)
+                if values is None:
+                    absent.append(join_path(path))
+                elif _is_supported(_element_type(values.kind), join_path(path)):
+                    found[join_path(path)] = self._as_event_type(values, join_path(path))
+                continue
             kind = self._type_at(path)
             if kind is None:
                 absent.append(join_path(path))
@@ -129,6 +155,9 @@ class AttributeResolver(Generic[V]):
         """The type at a path, of the array where there is one, and whether the path leads through arrays of objects."""
         from pyspark.sql.types import ArrayType, MapType, StructType
 
+        if (element := split_element(path)) is not None:
+            found = self._element_values(*element)
+            return None if found is None else (found.kind, False)
         try:
             values, rest = self._split_at_given(path)
         except KeyError:
@@ -142,6 +171,37 @@ class AttributeResolver(Generic[V]):
                 return None
             kind = member
         return kind, is_within
+
+    def member_type(self, kind: DataType, segment: str) -> DataType | None:
+        """The type of a member of a structure or of the entries of a map."""
+        return self._member_type(kind, segment, segment)
+
+    def _element_values(self, path: Path, places: Sequence[int], targets: Sequence[str]) -> V | None:
+        """The values at a path, at one place of each array on it, then cast; None where there is nothing.
+
+        An index is taken by the outermost array that has none yet, wherever it is written: `items[0].sku` and
+        `items.sku[0]` are one value in Spark.
+        """
+        try:
+            values, rest = self._split_at_given(path)
+        except KeyError:
+            return None
+        left = list(places)
+        values = _take_elements(values, left)
+        for segment in rest:
+            if self._member_type(_element_type(values.kind), segment, join_path(path)) is None:
+                return None
+            values = _take_elements(self._step_within(values, segment), left)
+        for target in targets:
+            values = self._try_cast(values, target)
+        return None if left else values
+
+    def _step_within(self, values: V, segment: str) -> V:
+        from pyspark.sql.types import ArrayType
+
+        if isinstance(values.kind, ArrayType):
+            return values.map_elements(lambda each: self._step_within(each, segment))
+        return self._step(values, segment)
 
     def _split_at_given(self, path: Path) -> tuple[V, Path]:
         """The given values at the longest known prefix of a path, and the rest of the path."""
@@ -188,19 +248,24 @@ class AttributeResolver(Generic[V]):
 
     def _member_type(self, kind: DataType, segment: str, name: str) -> DataType | None:
         """The type of a member of a structure or of the entries of a map."""
-        from pyspark.sql.types import BooleanType, MapType, StructType
+        from pyspark.sql.types import ArrayType, BooleanType, IntegralType, MapType, StructType, VariantType
 
         base, target = split_cast(segment)
+        if target is not None and isinstance(kind, VariantType):
+            return type_of_target(target)
         if target is not None:
             inner = self._member_type(kind, base, name)
             if inner is None or target == PRESENCE_TARGET:
                 return None if inner is None else BooleanType()
+            if target == KEYS_TARGET:
+                return ArrayType(inner.keyType) if isinstance(inner, MapType) else None
             return _with_element_type(inner, type_of_target(target))
         if isinstance(kind, StructType):
             field = find_name(kind, segment, self.case_sensitive)
             return None if field is None else kind[field].dataType
         if isinstance(kind, MapType):
-            if kind.keyType.typeName() == "string":
+            is_number = isinstance(kind.keyType, IntegralType) and _INTEGER.fullmatch(segment)
+            if kind.keyType.typeName() == "string" or is_number:
                 return kind.valueType
             warn_once(f"conditions cannot look into the column {name}, {kind.simpleString()}: its keys are no texts")
         return None
@@ -232,9 +297,11 @@ class AttributeResolver(Generic[V]):
         return values
 
     def _step(self, values: V, segment: str) -> V:
-        from pyspark.sql.types import StructType
+        from pyspark.sql.types import StructType, VariantType
 
         base, target = split_cast(segment)
+        if target is not None and isinstance(values.kind, VariantType):
+            return values.variant(base, target, self.session_zone)
         if target is not None:
             return self._try_cast(self._step(values, base), target)
         if not isinstance(values.kind, StructType):
@@ -249,6 +316,10 @@ class AttributeResolver(Generic[V]):
 
         if target == PRESENCE_TARGET:
             return values.presence()
+        if target == KEYS_TARGET:
+            return values.keys()
+        if target == LOCAL_TARGET:
+            return values.as_moments()
         if isinstance(values.kind, ArrayType):
             return values.map_elements(lambda each: self._try_cast(each, target))
         return values.try_cast(target, self.session_zone)
@@ -305,6 +376,38 @@ class AttributeResolver(Generic[V]):
         return values.to_utc(self.zone(name)) if isinstance(values.kind, TimestampNTZType) else values
 
 
+def _take_elements(values: V, places: list[int]) -> V:
+    """Elements of arrays, and of arrays in them, as long as there are places; those are removed from the list."""
+    from pyspark.sql.types import ArrayType
+
+    while places and isinstance(values.kind, ArrayType):
+        values = values.element(places.pop(0))
+    return values
+
+
+def split_element(path: Path) -> tuple[Path, list[int], list[str]] | None:
+    """The path to the arrays of an element attribute, the places in them, and the casts; None for other names."""
+    name = path[-1]
+    if " AS ELEMENT_" not in name:
+        return None
+    targets: list[str] = []
+    while True:
+        name, target = split_cast(name)
+        if target is None:
+            return None
+        if target.startswith(_ELEMENT):
+            places = target.removeprefix(_ELEMENT).removesuffix(")").split(",")
+            return (*path[:-1], name), [int(each) for each in places], targets[::-1]
+        targets.append(target)
+
+
+def element_target(places: Sequence[int]) -> str:
+    return f"{_ELEMENT}{','.join(map(str, places))})"
+
+
+_INTEGER: Final = re.compile("-?[0-9]{1,18}")
+
+
 def cast_name(attribute: str, target: str) -> str:
     """The name of the attribute that holds the values of another one, cast to a type (see `implicit_casts`)."""
     *outer, name = split_path(attribute)
@@ -321,6 +424,8 @@ def split_cast(segment: str) -> tuple[str, str | None]:
     if target.startswith("decimal"):
         _, precision, scale = target.split("_")
         target = f"decimal({precision},{scale})"
+    elif target.startswith("element_"):
+        target = element_target([int(each) for each in target.split("_")[1:]])
     return found[1], target
 
 
@@ -337,9 +442,14 @@ def type_of_target(target: str) -> DataType:
         "boolean": types.BooleanType(),
         "date": types.DateType(),
         "double": types.DoubleType(),
+        "float": types.FloatType(),
+        "int": types.IntegerType(),
+        "local": types.TimestampType(),
+        "smallint": types.ShortType(),
         "string": types.StringType(),
         "timestamp": types.TimestampType(),
         "timestamp_ntz": types.TimestampNTZType(),
+        "tinyint": types.ByteType(),
     }[target]
 
 
@@ -382,6 +492,11 @@ def _is_supported(kind: DataType, name: str) -> bool:
         return True
     warn_once(f"conditions cannot look at the column {name}, {kind.simpleString()}: to them it is NULL")
     return False
+
+
+def quoted(name: str) -> str:
+    """A name, dots and backticks included, as SQL writes it."""
+    return "`" + name.replace("`", "``") + "`"
 
 
 def is_case_sensitive(session: SparkSession) -> bool:

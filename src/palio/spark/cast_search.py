@@ -22,7 +22,7 @@ from types import NoneType
 from typing import TYPE_CHECKING, Final
 
 from palio.events.values import MAX_DECIMAL_DIGITS
-from palio.filters.expressions.ast import Attribute, Call, Expression, Literal, bottom_up
+from palio.filters.expressions.ast import Array, Attribute, Call, Expression, Literal, bottom_up
 from palio.filters.expressions.coercion import NUMBERS, ValueType
 from palio.filters.expressions.functions import FUNCTIONS, RUN, TEXT
 from palio.filters.expressions.static_analysis import Kinds, branch_places
@@ -47,6 +47,16 @@ _TARGETS: Final[Mapping[ValueType, str]] = {
     datetime: "timestamp",
     bytes: "binary",
 }
+_NULL_TESTS: Final = ("isnull", "isnotnull")
+_OPAQUE_HINT: Final = "conditions cannot read this type; add a column of another type to the events"
+_OPAQUE_HINTS: Final = {
+    "VARIANT": "a VARIANT is read as a type: v:path::int",
+    "TIME": "conditions cannot read a TIME; add a column to the events, its text CAST(t AS STRING) say",
+    "INTERVAL": "conditions cannot read an INTERVAL; add a column to the events, its seconds say: "
+    "extract(DAY FROM i) * 86400 + …",
+}
+"""What to write instead of a value of a type that events do not have."""
+_INTEGER_BITS: Final = {"ByteType": 8, "ShortType": 16, "IntegerType": 32, "LongType": 64}
 _BIGINT_DIGITS: Final = 20  # of a bigint among decimals
 
 Place = tuple[int, int]  # identity of a call, and the number of one of its arguments
@@ -69,6 +79,15 @@ class Column:
     """Whether it has floats of 32 bits."""
     is_object: bool = False
     """Whether it has structs or maps."""
+    bits: int = 0
+    """The width of integers; 0 of all others."""
+    is_local: bool = False
+    """Whether it has times without a zone."""
+
+    @property
+    def is_opaque(self) -> bool:
+        """Whether conditions can only ask whether it is NULL."""
+        return self.kind is None and not self.is_object
 
     @classmethod
     def of(cls, declared: DataType, is_within_objects: bool) -> Column:
@@ -101,6 +120,8 @@ class Column:
             (element.precision, element.scale) if isinstance(element, types.DecimalType) else (0, 0),
             isinstance(element, types.FloatType),
             isinstance(element, types.StructType | types.MapType),
+            _INTEGER_BITS.get(type(element).__name__, 0),
+            isinstance(element, types.TimestampNTZType),
         )
 
 
@@ -117,30 +138,44 @@ class ColumnKinds(Kinds):
             self._columns[attribute] = self._column(attribute)
         return self._columns[attribute]
 
+    def column_of(self, expression: Expression) -> Column | None:
+        """The column that an expression is, or whose elements a variable stands for."""
+        match expression:
+            case Attribute(name) | Call("variable", (_, Array(name))):
+                return self.column(name)
+        return None
+
     def of(self, expression: Expression) -> ValueType | None:
-        if isinstance(expression, Attribute):
-            column = self.column(expression.name)
+        column = self.column_of(expression)
+        if column is not None or isinstance(expression, Attribute):
             return None if column is None else column.kind
         return super().of(expression)
 
     def target_beside(self, expression: Expression) -> str | None:
         """The type to which a string is cast that is compared with an expression."""
-        column = self.column(expression.name) if isinstance(expression, Attribute) else None
+        column = self.column_of(expression)
         return _TARGETS.get(self.of(expression) or NoneType) if column is None else column.target
 
     def is_single(self, expression: Expression) -> bool:
         """Whether a column has floats of 32 bits."""
-        column = self.column(expression.name) if isinstance(expression, Attribute) else None
+        column = self.column_of(expression)
         return column is not None and column.is_single
 
 
 def find_compared_object(expression: Expression, kinds: ColumnKinds) -> tuple[Expression, str] | None:
-    """A part of a condition that compares a struct or a map as a whole, and the reason why it cannot; None without."""
+    """A part of a condition that uses a value no event has, and the reason why it cannot; None without.
+
+    Those are structs and maps as a whole where they are compared, and all values of types such as TIME.
+    """
     for call in bottom_up(expression):
-        if call.function not in _OF_SCALARS or Literal(None) in call.arguments:
+        if call.function in _NULL_TESTS or Literal(None) in call.arguments:
             continue
         for argument in call.arguments:
-            column = kinds.column(argument.name) if isinstance(argument, Attribute) else None
+            column = kinds.column_of(argument)
+            if column is not None and column.is_opaque:
+                return call, _OPAQUE_HINTS.get(column.declared.partition(" ")[0].partition("(")[0], _OPAQUE_HINT)
+            if call.function not in _OF_SCALARS:
+                continue
             if column is not None and column.is_object:
                 return call, f"{call.function} takes a value, not a whole struct or map"
     return None
@@ -298,7 +333,7 @@ class CastSearch:
         """Precision and scale of a decimal; 0 and 0 of an integer."""
         if self._kinds.of(argument) is not Decimal:
             return 0, 0
-        if isinstance(argument, Attribute) and (column := self._kinds.column(argument.name)) is not None:
+        if (column := self._kinds.column_of(argument)) is not None:
             return column.digits
         self.depends_on_literals = True
         digits = self._kinds.digits_of(argument)
@@ -325,5 +360,5 @@ class CastSearch:
     def _null_test(self, call: Call) -> None:
         for place, argument in enumerate(call.arguments):
             column = self._kinds.column(argument.name) if isinstance(argument, Attribute) else None
-            if column is not None and column.is_array:
+            if column is not None and (column.is_array or column.is_opaque):
                 self._cast(call, place, PRESENCE_TARGET)

@@ -37,7 +37,7 @@ from palio.spark.attributes import (
 )
 from palio.spark.implicit_casts import ImplicitCasts, type_conflict_message, warn_about_type_conflicts
 from palio.spark.match_job import check_events, missing_columns_message, project_for, warn_about_missing_columns
-from palio.spark.projection import column_zones, leaf_paths, matcher_zones, session_zone
+from palio.spark.projection import column_zones, leaf_paths, matcher_zones, session_zone, type_of_moments
 from palio.spark.record_batches import (
     BatchMatcher,
     MatchPairs,
@@ -51,6 +51,7 @@ from palio.spark.record_batches import (
 from palio.spark.shared_index import SharedIndex
 from palio.spark.subscription_columns import id_type
 from palio.spark.subscriptions import OnError, Wants
+from palio.spark.variant_values import variant_value
 from palio.spark.worker_warnings import WorkerWarnings
 from palio.spark.workers import choose_worker_python
 
@@ -339,7 +340,31 @@ class ArrowValues:
         return ArrowValues(pc.struct_field(self.array, [place]), self.kind[name].dataType)  # type: ignore[index]
 
     def entry(self, key: str) -> ArrowValues:
-        return ArrowValues(pc.map_lookup(self.array, pa.scalar(key), "first"), self.kind.valueType)  # type: ignore[attr-defined]
+        key_type = self.array.type.key_type
+        sought = pa.scalar(int(key) if pa.types.is_integer(key_type) else key, key_type)
+        return ArrowValues(pc.map_lookup(self.array, sought, "first"), self.kind.valueType)  # type: ignore[attr-defined]
+
+    def keys(self) -> ArrowValues:
+        from pyspark.sql.types import ArrayType
+
+        entries = self.array.cast(
+            pa.list_(pa.struct([("key", self.array.type.key_type), ("value", self.array.type.item_type)]))
+        )
+        keys = pc.struct_field(entries.flatten(), [0])
+        return ArrowValues(entries, ArrayType(self.kind))._of_elements(keys, list_lengths(entries), self.kind.keyType)  # type: ignore[attr-defined]
+
+    def variant(self, path: str, target: str, zone: str) -> ArrowValues:
+        found = [None if each is None else variant_value(each, path, target, zone) for each in self.array.to_pylist()]
+        kind = type_of_target(target)
+        return ArrowValues(pa.array(found, arrow_type(kind, target)), kind)
+
+    def element(self, place: int) -> ArrowValues:
+        lengths = list_lengths(self.array)
+        starts = np.cumsum(lengths) - lengths
+        at = starts + (place - 1 if place > 0 else lengths + place)
+        is_there = (np.abs(place) <= lengths) & (place != 0)
+        found = self.array.flatten().take(pa.array(np.where(is_there, at, 0), mask=~is_there))
+        return ArrowValues(found, self.kind.elementType)  # type: ignore[attr-defined]
 
     def map_elements(self, change: Callable[[ArrowValues], ArrowValues]) -> ArrowValues:
         changed = change(ArrowValues(self.array.flatten(), self.kind.elementType))  # type: ignore[attr-defined]
@@ -361,6 +386,9 @@ class ArrowValues:
         elements = self.array.flatten()
         kept = elements.is_valid().to_numpy(zero_copy_only=False).astype(np.int64)
         return self._of_elements(elements.filter(elements.is_valid()), self._summed(kept), self.kind.elementType)  # type: ignore[attr-defined]
+
+    def as_moments(self) -> ArrowValues:
+        return ArrowValues(self.array, type_of_moments(self.kind))
 
     def presence(self) -> ArrowValues:
         from pyspark.sql.types import BooleanType

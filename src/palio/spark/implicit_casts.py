@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
@@ -27,7 +27,17 @@ import pyarrow as pa
 
 from palio.errors import EventError, ParseError
 from palio.events.names import join_path, list_first, split_path
-from palio.filters.expressions.ast import Attribute, Call, Expression, Literal, Span, attributes_of, bottom_up, walk
+from palio.filters.expressions.ast import (
+    Array,
+    Attribute,
+    Call,
+    Expression,
+    Literal,
+    Span,
+    attributes_of,
+    bottom_up,
+    walk,
+)
 from palio.filters.expressions.validation import refusal
 from palio.filters.filter import Filter
 from palio.filters.sql_writer import expression_to_sql, name_to_sql
@@ -36,6 +46,7 @@ from palio.languages.sql.template_cache import LITERAL, split_conjuncts, split_l
 from palio.matching.matcher import Matcher
 from palio.matching.subscription import Subscription, Subscriptions, Want
 from palio.spark.attributes import (
+    LOCAL_TARGET,
     MAX_NAMED,
     PRESENCE_TARGET,
     AttributeResolver,
@@ -52,6 +63,10 @@ from palio.spark.cast_search import (
     find_compared_object,
     find_other_than_boolean,
 )
+from palio.spark.element_attributes import ElementAttributes
+from palio.spark.integer_widths import narrowed
+from palio.spark.local_times import LocalTimes
+from palio.spark.qualified_names import qualified_columns
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -59,6 +74,7 @@ if TYPE_CHECKING:
 
 TYPE_CONFLICT_WARNING: Final = "Spark refuses by the types of columns"
 """Beginning of the warning, for filters."""
+_MAX_INT_DIGITS: Final = 9  # of an integer that is certain to be an INT
 _MAX_SKELETONS: Final = 4_096
 _MAX_CONFLICTS: Final = 100
 _CAST_ATTRIBUTE: Final = re.compile(r"`([^`]+) AS [A-Z0-9_]+`")  # in a condition that was rewritten before
@@ -83,7 +99,8 @@ class ImplicitCasts:
     @classmethod
     def of(cls, events: DataFrame) -> ImplicitCasts:
         """Those of conditions on the columns of a DataFrame."""
-        columns: dict[Path, DataType] = {(each.name,): each.dataType for each in events.schema.fields}
+        columns = {path: kind for path, (_, kind) in qualified_columns(events).items()}
+        columns |= {(each.name,): each.dataType for each in events.schema.fields}
         return cls(columns, is_case_sensitive(events.sparkSession))
 
     def apply_to(self, subscription: Subscription) -> Subscription:
@@ -127,7 +144,8 @@ class ImplicitCasts:
     def apply(self, text: str, timezone: str = "UTC") -> str:
         """The condition with its casts; the same object where it has none, or cannot be parsed."""
         split = split_literals(text)
-        if split is None:
+        # An integer of many digits may be a BIGINT where others of the skeleton are INTs.
+        if split is None or any(len(each) > _MAX_INT_DIGITS and each.isdigit() for each in split[1]):
             return self._rewrite(text, timezone)[0]
         skeleton, literals = split
         if skeleton not in self._gaps:
@@ -160,6 +178,8 @@ class ImplicitCasts:
             expression = parse_condition(text, timezone=timezone)
         except ParseError:  # reported by the parse that follows
             return text, False
+        written = expression
+        expression = self._elements.replace_in(expression)
         kinds = ColumnKinds(self._column)
         found = CastSearch(kinds)
         found.search(expression)
@@ -167,10 +187,18 @@ class ImplicitCasts:
             self._note_conflict(text, expression, kinds, found)
         # A number within a quoted name is no literal: conditions that differ there read other columns.
         in_names = any(LITERAL.search(node.name) for node in walk(expression) if isinstance(node, Attribute))
-        is_general = not found.depends_on_literals and not in_names
-        if not found.has_found:
+        # Nor is a key in brackets, or as an argument: it is a part of a name.
+        in_names = in_names or "[" in text or any("'" in each or '"' in each for each in _written_names(text, written))
+        is_general = not found.depends_on_literals and not in_names and expression is written
+        made = _rebuild(expression, found)
+        kinds = ColumnKinds(self._column)
+        narrow = narrowed(made, kinds, text)
+        made, is_plain = LocalTimes(ColumnKinds(self._column), text).rewrite(narrow, timezone), narrow is made
+        is_plain = is_plain and made is narrow
+        if not found.has_found and expression is written and is_plain:
             return text, is_general
-        return _edit(text, expression, found) or expression_to_sql(_rebuild(expression, found)), is_general
+        edited = _edit(text, expression, found) if expression is written and is_plain else None
+        return edited or expression_to_sql(made), is_general
 
     def _note_conflict(self, text: str, expression: Expression, kinds: ColumnKinds, found: CastSearch) -> None:
         """Note that Spark refuses a condition by the types of its columns, if it does."""
@@ -179,7 +207,13 @@ class ImplicitCasts:
         conflict = refusal(expression, kinds)
         if conflict is not None and found.has_found:  # with its casts it may be fine, a number under LIKE say
             conflict = refusal(_rebuild(expression, found), ColumnKinds(self._column))
-        conflict = conflict or find_compared_object(expression, kinds) or find_other_than_boolean(expression, kinds)
+        found_conflicts = (
+            conflict,
+            find_compared_object(expression, kinds),
+            self._elements.conflict_in(expression),
+            find_other_than_boolean(expression, kinds),
+        )
+        conflict = next((each for each in found_conflicts if each is not None), None)
         if conflict is None or refusal(expression) is not None:  # refused without a schema, and reported as that
             return
         part, reason = conflict
@@ -192,9 +226,8 @@ class ImplicitCasts:
     def _column(self, attribute: str) -> Column | None:
         *outer, name = split_path(attribute)
         base, target = split_cast(name)
-        if target is not None and (*outer, name) not in self.columns:
-            known = self._column(join_path([*outer, base]))
-            return known if known is None or target == PRESENCE_TARGET else Column.of(type_of_target(target), False)
+        if target == PRESENCE_TARGET and (*outer, name) not in self.columns:
+            return self._column(join_path([*outer, base]))
         try:
             found = self._resolver.declared_type(split_path(attribute))
         except EventError:  # an ambiguous name, which the projection reports
@@ -203,8 +236,12 @@ class ImplicitCasts:
 
     @cached_property
     def _resolver(self) -> AttributeResolver[Any]:
-        given = {path: _Typed(kind) for path, kind in self.columns.items()}
+        given = {path: TypeValues(kind) for path, kind in self.columns.items()}
         return AttributeResolver(given, self.case_sensitive, lambda _: "UTC")
+
+    @cached_property
+    def _elements(self) -> ElementAttributes:
+        return ElementAttributes(self._resolver)
 
     def __getstate__(self) -> dict[str, Any]:
         # Without what is only cached.
@@ -233,10 +270,50 @@ def type_conflict_message(conflicts: Mapping[str, str]) -> str:
 
 
 @dataclass(frozen=True)
-class _Typed:
-    """The type of a column, for a resolver that only looks up types."""
+class TypeValues:
+    """`attributes.Values` that are types alone, for a resolver that only looks up types."""
 
     kind: DataType
+
+    def field(self, name: str) -> TypeValues:
+        return TypeValues(self.kind[name].dataType)  # type: ignore[index]
+
+    def entry(self, key: str) -> TypeValues:
+        return TypeValues(self.kind.valueType)  # type: ignore[attr-defined]
+
+    def keys(self) -> TypeValues:
+        from pyspark.sql.types import ArrayType
+
+        return TypeValues(ArrayType(self.kind.keyType))  # type: ignore[attr-defined]
+
+    def variant(self, path: str, target: str, zone: str) -> TypeValues:
+        return TypeValues(type_of_target(target))
+
+    def element(self, place: int) -> TypeValues:
+        return TypeValues(self.kind.elementType)  # type: ignore[attr-defined]
+
+    def map_elements(self, change: Callable[[TypeValues], TypeValues]) -> TypeValues:
+        from pyspark.sql.types import ArrayType
+
+        return TypeValues(ArrayType(change(self.element(1)).kind))
+
+    def as_moments(self) -> TypeValues:
+        return TypeValues(type_of_target(LOCAL_TARGET))
+
+    def presence(self) -> TypeValues:
+        from pyspark.sql.types import BooleanType
+
+        return TypeValues(BooleanType())
+
+    def try_cast(self, target: str, zone: str) -> TypeValues:
+        return TypeValues(type_of_target(target))
+
+
+def _written_names(text: str, expression: Expression) -> Iterator[str]:
+    """The text of every attribute."""
+    for node in walk(expression):
+        if isinstance(node, Attribute | Array):
+            yield text[slice(*node.span)]
 
 
 def _edit(text: str, expression: Expression, found: CastSearch) -> str | None:
@@ -278,9 +355,11 @@ def _rebuild(expression: Expression, found: CastSearch) -> Expression:
         # An expression has no times without a zone: they are moments in the zone of the condition.
         return Call("cast", (inner, Literal("timestamp" if target == "timestamp_ntz" else target)))
 
+    if not found.has_found:
+        return expression
     for call in bottom_up(expression):
         arguments = tuple(argument_of(call, place) for place in range(len(call.arguments)))
-        made[id(call)] = Call(call.function, arguments)
+        made[id(call)] = Call(call.function, arguments, call.span)
         if id(call) in found.split_betweens:
             low, high = found.split_betweens[id(call)]
             made[id(call)] = Call(
@@ -293,4 +372,4 @@ def _rebuild(expression: Expression, found: CastSearch) -> Expression:
         if id(call) in found.split_nullifs:
             compared = Call("=", (argument_of(call, 0, found.split_nullifs[id(call)]), arguments[1]))
             made[id(call)] = Call("case", (compared, Literal(None), arguments[0]))
-    return made[id(expression)]
+    return made.get(id(expression), expression)

@@ -25,7 +25,7 @@ from palio.errors import InvalidSubscription, PipelineError
 from palio.events.names import join_path, list_first
 from palio.matching.matcher import Matcher
 from palio.matching.subscription import Subscription
-from palio.spark.attributes import MAX_INSPECTED_SUBSCRIPTIONS, MAX_NAMED, find_name, is_case_sensitive
+from palio.spark.attributes import MAX_INSPECTED_SUBSCRIPTIONS, MAX_NAMED, find_name, is_case_sensitive, quoted
 from palio.spark.implicit_casts import ImplicitCasts, warn_about_type_conflicts
 from palio.spark.physical_plan import (
     Plan,
@@ -42,7 +42,6 @@ from palio.spark.projection import (
     leaf_paths,
     matcher_zones,
     project_attributes,
-    quoted,
     select_by_place,
     session_zone,
 )

@@ -25,14 +25,16 @@ from palio.spark.attributes import (
     Path,
     find_name,
     is_case_sensitive,
+    quoted,
     type_of_target,
     warn_once,
 )
+from palio.spark.qualified_names import qualified_columns
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
     from pyspark.sql._typing import ColumnOrName
-    from pyspark.sql.types import DataType, StructType
+    from pyspark.sql.types import DataType, MapType, StructType
 
     from palio.matching.matcher import Matcher
     from palio.matching.subscription import Subscription
@@ -56,11 +58,6 @@ class Projection:
     def all_columns(self) -> list[ColumnOrName]:
         """The columns of attributes, then the JSON columns."""
         return [*self.columns, *map(quoted, self.json)]
-
-
-def quoted(name: str) -> str:
-    """A name, dots and backticks included, as SQL writes it."""
-    return "`" + name.replace("`", "``") + "`"
 
 
 def column(name: str) -> Column:
@@ -113,6 +110,9 @@ def project_attributes(
     given: dict[Path, ColumnValues] = {
         (field.name,): ColumnValues(quoted(field.name), field.dataType) for field in events.schema.fields
     }
+    # Only what has a dot can be qualified; else Spark is not asked for its plan.
+    if any(len(path) > 1 for path in paths):
+        given = {path: ColumnValues(*each) for path, each in qualified_columns(events).items()} | given
     session = session_zone(events.sparkSession)
     found, absent = AttributeResolver(given, case_sensitive, zone or (lambda _: session), session).resolve(paths)
     columns = {name: values.source for name, values in found.items()}
@@ -140,7 +140,27 @@ class ColumnValues:
     def entry(self, key: str) -> ColumnValues:
         from pyspark.sql import functions as sql
 
-        return ColumnValues(sql.try_element_at(self.column, sql.lit(key)), self.kind.valueType)  # type: ignore[attr-defined]
+        kind: MapType = self.kind  # type: ignore[assignment]
+        return ColumnValues(sql.try_element_at(self.column, sql.lit(key).cast(kind.keyType)), kind.valueType)
+
+    def keys(self) -> ColumnValues:
+        from pyspark.sql import functions as sql
+        from pyspark.sql.types import ArrayType
+
+        return ColumnValues(sql.map_keys(self.column), ArrayType(self.kind.keyType))  # type: ignore[attr-defined]
+
+    def variant(self, path: str, target: str, zone: str) -> ColumnValues:
+        from pyspark.sql import functions as sql
+
+        return ColumnValues(sql.try_variant_get(self.column, path, target), type_of_target(target))
+
+    def element(self, place: int) -> ColumnValues:
+        from pyspark.sql import functions as sql
+
+        kind = self.kind.elementType  # type: ignore[attr-defined]
+        # Even `try_element_at` raises at 0.
+        found = sql.try_element_at(self.column, sql.lit(place)) if place else sql.lit(None).cast(kind)
+        return ColumnValues(found, kind)
 
     def map_elements(self, change: Callable[[ColumnValues], ColumnValues]) -> ColumnValues:
         from pyspark.sql import functions as sql
@@ -171,6 +191,9 @@ class ColumnValues:
             return self
         return ColumnValues(sql.filter(self.column, lambda each: each.isNotNull()), self.kind)
 
+    def as_moments(self) -> ColumnValues:
+        return ColumnValues(self.source, type_of_moments(self.kind))
+
     def presence(self) -> ColumnValues:
         from pyspark.sql import functions as sql
         from pyspark.sql.types import BooleanType
@@ -195,6 +218,13 @@ class ColumnValues:
 
     def try_cast(self, target: str, zone: str) -> ColumnValues:
         return ColumnValues(self.column.try_cast(target), type_of_target(target))
+
+
+def type_of_moments(kind: DataType) -> DataType:
+    """The type that local times have as moments: what has no zone in Arrow is read as a moment of UTC."""
+    from pyspark.sql.types import ArrayType, TimestampType
+
+    return ArrayType(type_of_moments(kind.elementType)) if isinstance(kind, ArrayType) else TimestampType()
 
 
 def _json_column(schema: StructType, name: str, case_sensitive: bool) -> str:

@@ -35,7 +35,8 @@ def parse(sql: str) -> Expression:
 
 
 def test_every_function_has_an_example() -> None:
-    assert {name for name, _, _ in examples()} == set(FUNCTIONS)
+    # What stands for `x -> …` in the tree has no example of its own, but those of exists and forall.
+    assert {name for name, _, _ in examples()} == set(FUNCTIONS) - {"lambda", "variable"}
 
 
 @pytest.mark.parametrize(("name", "example", "value"), examples())

@@ -153,7 +153,7 @@ def test_a_node_knows_the_piece_of_text_it_was_read_from(condition: str, pieces:
         ("a IN (1, 2", 10),
         ("a AND uper(b)", 6),
         ("a = DATE'x'", 8),
-        ("a > 1 AND b[0]", 11),
+        ("a > 1 AND 5[0]", 10),
         ("CASE WHEN a THEN b", 18),
     ],
 )

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import calendar
 from collections.abc import Callable
-from datetime import date, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from typing import Final
 
@@ -263,6 +263,16 @@ def make_timestamp(
     else:
         clock = datetime(year, month, day, hour, minute, whole, micros)
     return moment_of(clock, other_zone or zone)
+
+
+def from_utc_timestamp(moment: datetime, zone: str) -> datetime:
+    """What the clocks of a zone show at a moment, as if it were the time in UTC."""
+    return local(moment, zone).replace(tzinfo=UTC)
+
+
+def to_utc_timestamp(moment: datetime, zone: str) -> datetime:
+    """The moment at which the clocks of a zone show what those of UTC show at the given one."""
+    return moment_of(local(moment, "UTC"), zone)
 
 
 def unix_date(day: date) -> int:

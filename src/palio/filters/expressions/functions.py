@@ -323,6 +323,9 @@ _function("rpad", texts.rpad, (RUN, WHOLE, RUN), None, "filled at the end, or cu
 _function("repeat", texts.repeat, (TEXT, WHOLE), str, "repeated n times")
 _function("space", texts.space, (WHOLE,), str, "n blanks")
 _function("split_part", texts.split_part, (TEXT, TEXT, WHOLE), str, "one of the parts between separators")
+_function("split_element", None, (TEXT, ONLY_TEXT, COUNT, COUNT), str, "a part between separators, from 1")
+_function("split_size", None, (TEXT, ONLY_TEXT, COUNT), int, "how many parts are between separators")
+_function("split_contains", None, (TEXT, ONLY_TEXT, COUNT, ONLY_TEXT), bool, "whether a part is between separators")
 _function(
     "substring_index",
     texts.substring_index,
@@ -476,6 +479,8 @@ _function(
     optional=1,
     zoned=True,
 )
+_function("from_utc_timestamp", dates.from_utc_timestamp, (MOMENT, TEXT), datetime, "what clocks show, as if in UTC")
+_function("to_utc_timestamp", dates.to_utc_timestamp, (MOMENT, TEXT), datetime, "a moment of clocks taken for UTC")
 _function("to_date", None, (ANY, ONLY_TEXT), date, "the date a text means", optional=1)
 _function("to_timestamp", None, (ANY, ONLY_TEXT), datetime, "the moment a text means", optional=1)
 _function("date_format", None, (MOMENT, ONLY_TEXT), str, "a moment written by a pattern")
@@ -491,8 +496,15 @@ _function("timestamp_millis", dates.timestamp_millis, (INTEGER,), datetime, "n m
 _function("timestamp_micros", moment_at, (INTEGER,), datetime, "n microseconds after 1970")
 
 _function("array_contains", None, (ARRAY, ANY), bool, "whether an array has an element that equals a value")
-_function("element_at", None, (ARRAY, INTEGER), None, "an element of an array, from 1, or from the end")
+_function(
+    "element_at", None, (ARRAY, INTEGER, INTEGER), None, "an element of an array, from 1, or from the end", optional=1
+)
+_function("get", None, (ARRAY, INTEGER, INTEGER), None, "an element of an array, from 0", optional=1)
 _function("size", None, (ARRAY,), int, "how many elements an array has")
+_function("exists", None, (ARRAY, ANY), bool, "whether a condition holds for some element of an array", strict=False)
+_function("forall", None, (ARRAY, ANY), bool, "whether a condition holds for all elements of an array", strict=False)
+_function("lambda", None, (ONLY_TEXT, TRUTH), bool, "a condition with a name for the elements", strict=False)
+_function("variable", None, (ONLY_TEXT, ARRAY), None, "the element that a condition is tested on", strict=False)
 
 _function(
     "ip_in_network",

@@ -31,7 +31,7 @@ class _Integer(str):
 
 def json_path(path: str) -> Callable[[str], str | None]:
     """The function that finds what a path leads to; a ValueError tells why a path is none."""
-    steps = _steps(path)
+    steps = parse_path(path)
 
     def find(text: str) -> str | None:
         if text.count("{") + text.count("[") > MAX_JSON_DEPTH and _depth(text) > MAX_JSON_DEPTH:
@@ -42,7 +42,8 @@ def json_path(path: str) -> Callable[[str], str | None]:
     return find
 
 
-def _steps(path: str) -> list[str | int]:
+def parse_path(path: str) -> list[str | int]:
+    """The names and indexes of a path; a ValueError tells why it is none."""
     if not path.startswith("$"):
         raise ValueError(f"a path begins with $, and {path!r} does not")
     if "*" in path:

@@ -92,6 +92,56 @@ def regexp_replace(pattern: Value, replacement: Value, position: Value = 1) -> C
     return compute
 
 
+def split_element(pattern: Value, limit: Value, place: Value) -> Computes:
+    """The part at a place from 1, or from the end; NULL where there is none."""
+    parts_of = _splitter(pattern, limit)
+
+    def compute(zone: str, text: Value) -> Value:
+        parts = parts_of(literal_text(text))
+        if not isinstance(place, int) or not 1 <= abs(place) <= len(parts):
+            return None
+        return parts[place - 1 if place > 0 else place]
+
+    return compute
+
+
+def split_size(pattern: Value, limit: Value) -> Computes:
+    parts_of = _splitter(pattern, limit)
+    return lambda zone, text: len(parts_of(literal_text(text)))
+
+
+def split_contains(pattern: Value, limit: Value, part: Value) -> Computes:
+    parts_of = _splitter(pattern, limit)
+    return lambda zone, text: part in parts_of(literal_text(text))
+
+
+def _splitter(pattern: Value, limit: Value) -> Callable[[str], list[str]]:
+    """The function that splits a text as Spark does: Java's `split`, but an empty pattern splits into characters."""
+    written = literal_text(pattern)
+    if not isinstance(limit, int) or isinstance(limit, bool):
+        raise ValueError("the limit of split() is a whole number")
+    most = limit if limit > 0 else None
+    if not written:
+        return lambda text: [*text[: (most or len(text)) - 1], text[(most or len(text)) - 1 :]] if text else [""]
+    matches = RegexMatches.compile(written)
+
+    def parts_of(text: str) -> list[str]:
+        encoded = text.encode("utf-8", "replace")
+        parts: list[str] = []
+        at = 0
+        for match in matches.find(text):
+            first, last = match.span
+            if most is not None and len(parts) >= most - 1:
+                break
+            if last == 0:  # an empty match at the beginning separates nothing
+                continue
+            parts.append(encoded[at:first].decode())
+            at = last
+        return [*parts, encoded[at:].decode()]
+
+    return parts_of
+
+
 def _replacement(text: str, matches: RegexMatches) -> list[str | int]:
     r"""The parts of a replacement: literal text, and group numbers (`$1`); `\` escapes the next character."""
     pieces: list[str | int] = []

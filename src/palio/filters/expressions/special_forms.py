@@ -25,10 +25,10 @@ from functools import partial
 from types import NoneType
 from typing import Any, Final
 
-from palio.events.names import enclosing_paths
-from palio.events.values import MAX_DECIMAL_DIGITS, Scalar
+from palio.events.values import MAX_DECIMAL_DIGITS
 from palio.filters.expressions import arithmetic
-from palio.filters.expressions.ast import Array, Attribute, Call, Expression, bottom_up
+from palio.filters.expressions.array_forms import ARRAY_FORMS
+from palio.filters.expressions.ast import Attribute, Call, Expression, bottom_up
 from palio.filters.expressions.cast import rescale, target_of
 from palio.filters.expressions.coercion import (
     Arrays,
@@ -381,58 +381,6 @@ _CHOICE_FORMS: Final[dict[str, Form]] = {
 }
 
 
-# Arrays
-
-
-def _array_contains(compiler: Compiler, call: Call, parts: list[CompiledOperand]) -> Compiled:
-    zone = compiler.zone
-    return strict_of_two(lambda array, value: among(value, array, zone), _whole(call.arguments[0]), parts[1].run)
-
-
-def _element_at(compiler: Compiler, call: Call, parts: list[CompiledOperand]) -> Compiled:
-    index = compiler.argument(parts[1], FUNCTIONS["element_at"].parameter(1))
-    return strict_of_two(_element, _whole(call.arguments[0]), index)
-
-
-def _element(array: tuple[Scalar, ...], place: int) -> Scalar:
-    """An element by its place from 1, or from the end; NULL where there is none."""
-    if not 1 <= abs(place) <= len(array):
-        return None
-    return array[place - 1 if place > 0 else place]
-
-
-def _size(compiler: Compiler, call: Call, parts: list[CompiledOperand]) -> Compiled:
-    return strict_of_one(len, _whole(call.arguments[0]))
-
-
-def _whole(argument: Expression) -> Compiled:
-    """All the values of an attribute; NULL where it is missing or no array.
-
-    Where an array around it holds no object, because it is empty or has only NULLs, the values are an empty array.
-    """
-    name = argument.name if isinstance(argument, Array | Attribute) else ""
-    around = enclosing_paths(name)
-    if not around:
-        return lambda event, arrays: arrays.get(name)
-
-    def whole(event: Scalars, arrays: Arrays) -> Value:
-        found = arrays.get(name)
-        if found is None and name not in event:
-            for path in around:
-                if path in arrays and all(element is None for element in arrays[path]):
-                    return ()
-        return found
-
-    return whole
-
-
-_ARRAY_FORMS: Final[dict[str, Form]] = {
-    "array_contains": _array_contains,
-    "element_at": _element_at,
-    "size": _size,
-}
-
-
 # Division, casts, and conditions of other languages
 
 
@@ -480,6 +428,6 @@ _FORMS: Final[Mapping[str, Form]] = {
     **_CHOICE_FORMS,
     **_CAST_FORMS,
     **PATTERN_FORMS,
-    **_ARRAY_FORMS,
+    **ARRAY_FORMS,
     "in_timezone": _in_timezone,
 }

@@ -79,6 +79,11 @@ def _calls(expression: Expression) -> Iterator[tuple[Call, int]]:
 
 def _unsupported(call: Call, kinds: Kinds) -> str | None:
     function = FUNCTIONS.get(call.function)
+    if call.function == "split":
+        return (
+            "split() makes an array, and a condition compares single values: write split(x, ',')[0], "
+            "size(split(x, ',')) or array_contains(split(x, ','), 'a')"
+        )
     if function is None:
         return f"there is no function {call.function}()"
     return (
@@ -107,13 +112,19 @@ def _arguments(call: Call, function: Function, kinds: Kinds) -> str | None:
         parameter = function.parameter(position)
         kind = kinds.of(argument)
         if parameter.kind is tuple:
-            if not isinstance(argument, Array | Attribute):
+            if not isinstance(argument, Array | Attribute) and not _is_element(call, argument):
                 return f"{_written(call)} takes the name of an attribute, all of whose values it looks at"
         elif kind is tuple:
             return f"{_written(call)} takes one value, not an array"
         elif parameter is not ANY and kind not in (None, NoneType) and kind not in parameter.accepts:
             return f"{_written(call)} takes a {parameter.name} here, not {_name(kind)}"
     return None
+
+
+def _is_element(call: Call, argument: Expression) -> bool:
+    """Whether an element of an element is asked for: columns have arrays of arrays, where events have one array."""
+    elements = ("get", "element_at")
+    return call.function in elements and isinstance(argument, Call) and argument.function in elements
 
 
 def _singles(call: Call, function: Function) -> str | None:
@@ -222,8 +233,10 @@ def _literals(call: Call) -> str | None:
         return "the format of format_string() must be given as a literal"
     if call.function not in PREPARED or all(isinstance(each, Literal) for each in call.arguments[1:]):
         return None
-    what = "the regular expression and what is behind it" if call.function.startswith("regexp") else "the pattern"
-    return f"{what} of {call.function}() must be given as literals"
+    is_regex = call.function.startswith(("regexp", "split"))
+    what = "the regular expression and what is behind it" if is_regex else "the pattern"
+    name = "split" if call.function.startswith("split") else call.function
+    return f"{what} of {name}() must be given as literals"
 
 
 def _zones(call: Call) -> str | None:

@@ -12,10 +12,11 @@ from functools import lru_cache
 from typing import Final, NamedTuple, TypeAlias
 
 from palio.errors import PalioError
-from palio.filters.expressions.ast import Array, Attribute, Call, Expression, Literal, Span
+from palio.filters.expressions.ast import Attribute, Call, Expression, Literal, Span
 from palio.filters.expressions.functions import FUNCTIONS
 from palio.filters.registry import condition_in
 from palio.languages.grammar import InvalidLiteral, Operator
+from palio.languages.sql import array_functions as arrays
 from palio.languages.sql.unsupported import REFUSED_FUNCTIONS, Refusal, unknown
 
 # --- operators ---------------------------------------------------------------------------------------------
@@ -65,15 +66,13 @@ PREFIX: Final[dict[str, Operator]] = {
 PREDICATES: Final = frozenset({"is", "in", "between", "like", "ilike", "rlike", "regexp", "not", "!"})
 """The keys that begin a predicate behind a value."""
 
-CONTINUES_NAME: Final = frozenset({*INFIX, *PREDICATES, ")", ",", ".", "::"} - set(PREFIX))
+CONTINUES_NAME: Final = frozenset({*INFIX, *PREDICATES, ")", ",", ".", "::", "[", "]"} - set(PREFIX))
 """Keys after which the word before is a name and begins no keyword expression; a sign may also begin a value."""
 
 # --- functions ---------------------------------------------------------------------------------------------
 
 ALIASES: Final[dict[str, str]] = {
-    "array_size": "size",
     "bit_get": "getbit",
-    "cardinality": "size",
     "ceiling": "ceil",
     "char": "chr",
     "char_length": "length",
@@ -101,7 +100,6 @@ ALIASES: Final[dict[str, str]] = {
     "to_varchar": "to_char",
     "try_add": "+",
     "try_divide": "/",
-    "try_element_at": "element_at",
     "try_mod": "%",
     "try_multiply": "*",
     "try_subtract": "-",
@@ -119,9 +117,10 @@ ARGUMENTS: Final[dict[str, tuple[int, int]]] = {"ifnull": (2, 2), "nvl": (2, 2)}
 
 NOT_CALLABLE: Final = frozenset(
     {"and", "between", "case", "cast", "in", "isfalse", "istrue", "neg", "not", "or"}
-    | {"timestampadd", "timestampdiff"}
+    | {"timestampadd", "timestampdiff", "exists", "forall", "lambda", "variable"}
+    | {"split_contains", "split_element", "split_size"}
 )
-"""Words among the functions that are written between or around operands, or take a unit, never called."""
+"""Names among the functions that are written otherwise: between or around operands, with a unit, with a lambda."""
 
 CASTS: Final[dict[str, str]] = {
     **{name: name for name in ("bigint", "binary", "boolean", "date", "double", "float", "int", "smallint")},
@@ -171,8 +170,7 @@ def find_function(name: str) -> Callee | Refusal:
     function = FUNCTIONS.get(canonical)
     if function is not None and _is_called(name):
         minimum, maximum = ARGUMENTS.get(name, (function.minimum, function.maximum))
-        build = _on_array(canonical) if canonical in _ARRAY_FUNCTIONS else _plain(canonical)
-        return Callee(minimum, maximum, build)
+        return Callee(minimum, maximum, _plain(canonical))
     if name in REFUSED_FUNCTIONS:
         reason, hint = REFUSED_FUNCTIONS[name]
         return Refusal(reason.format(name=f"{name}()"), hint)
@@ -198,21 +196,8 @@ def extract_call(field: str, value: Expression, span: Span) -> Call:
     return Call(function, (value,), span)
 
 
-_ARRAY_FUNCTIONS: Final = frozenset({"array_contains", "element_at", "size"})
-
-
 def _plain(function: str) -> Build:
     return lambda arguments, span: Call(function, arguments, span)
-
-
-def _on_array(function: str) -> Build:
-    def build(arguments: Arguments, span: Span) -> Expression:
-        array, *rest = arguments
-        if not isinstance(array, Attribute):
-            raise InvalidLiteral(f"the first argument of {function} is the name of an attribute")
-        return Call(function, (Array(array.name, array.span), *rest), span)
-
-    return build
 
 
 def _like(function: str) -> Build:
@@ -269,6 +254,13 @@ _REWRITTEN: Final[dict[str, Callee]] = {
     **dict.fromkeys(("extract", "date_part", "datepart"), Callee(2, 2, _date_part)),
     "condition_in": Callee(2, 2, _condition_in),
     "decode": Callee(2, None, _decode),
+    "get": Callee(2, 2, arrays.get),
+    **dict.fromkeys(("element_at", "try_element_at"), Callee(2, 2, arrays.element_at)),
+    **dict.fromkeys(("size", "array_size", "cardinality"), Callee(1, 1, arrays.size)),
+    "array_contains": Callee(2, 2, arrays.array_contains),
+    "map_contains_key": Callee(2, 2, arrays.map_contains_key),
+    "split": Callee(2, 3, arrays.split),
+    **dict.fromkeys(("variant_get", "try_variant_get"), Callee(3, 3, arrays.variant_get)),
     "zeroifnull": Callee(1, 1, _with_zero("coalesce")),
     "nullifzero": Callee(1, 1, _with_zero("nullif")),
     **{name: Callee(1, 1, _cast_to(type_name)) for name, type_name in CASTS.items()},

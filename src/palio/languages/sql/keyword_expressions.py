@@ -2,9 +2,6 @@
 
 Every reader gets the token of its keyword, which is not consumed yet. Where what follows cannot be its expression it
 gives None, and the word is a name, as in Spark, where no word is reserved.
-
-Types have one name each in the tree, such as 'bigint' or 'decimal(10,2)'. CHAR and VARCHAR are strings, because Spark's
-CAST ignores their length.
 """
 
 from __future__ import annotations
@@ -12,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from palio.events.values import MAX_DECIMAL_DIGITS
 from palio.filters.expressions.ast import Attribute, Expression, Literal
 from palio.filters.expressions.date_functions import UNITS
 from palio.filters.expressions.text_cast import zone_of
-from palio.languages.grammar import END, NUMBER, QUOTED, TEXT, WORD, InvalidLiteral, Token
+from palio.languages.grammar import END, NUMBER, QUOTED, TEXT, WORD, Token
+from palio.languages.sql.array_functions import higher_order_call, named_array
 from palio.languages.sql.functions import CONTINUES_NAME, VALUE, extract_call
 from palio.languages.sql.intervals import (
     INTERVAL_UNITS,
@@ -32,90 +29,11 @@ from palio.languages.sql.lexer import (
     parse_strings,
     parse_timestamp,
 )
+from palio.languages.sql.type_names import type_name
 from palio.languages.sql.unsupported import REFUSED_FUNCTIONS
 
 if TYPE_CHECKING:
     from palio.languages.sql.parser import SqlParser
-
-
-_TYPES: Final[dict[str, str]] = {
-    "bigint": "bigint",
-    "binary": "binary",
-    "boolean": "boolean",
-    "byte": "tinyint",
-    "date": "date",
-    "double": "double",
-    "float": "float",
-    "int": "int",
-    "integer": "int",
-    "long": "bigint",
-    "real": "float",
-    "short": "smallint",
-    "smallint": "smallint",
-    "string": "string",
-    "timestamp": "timestamp",
-    "timestamp_ltz": "timestamp",
-    "tinyint": "tinyint",
-}
-_SIZED_TEXTS: Final = frozenset({"char", "character", "varchar"})
-_DECIMALS: Final = frozenset({"decimal", "dec", "numeric"})
-_REFUSED: Final[dict[str, str]] = {
-    **dict.fromkeys(("array", "map", "struct", "variant", "object"), "a condition compares single values"),
-    "interval": "an attribute is never an interval; write the interval as a literal",
-    "timestamp_ntz": "every moment has a zone here; write TIMESTAMP",
-    "time": "there is no time of day without its date here; write TIMESTAMP",
-    "void": "nothing can be cast to VOID; write NULL",
-}
-_OTHERS: Final[dict[str, str]] = {
-    "text": "string",
-    "bool": "boolean",
-    "number": "decimal",
-    "datetime": "timestamp",
-    "timestamptz": "timestamp",
-    "blob": "binary",
-    "bytea": "binary",
-    "int2": "smallint",
-    "int4": "int",
-    "int8": "bigint",
-    "float4": "float",
-    "float8": "double",
-}
-
-
-def type_name(word: str, sizes: list[str]) -> str:
-    """The one name of a type, from its word in lower case and the numbers in brackets behind it."""
-    if word in _DECIMALS:
-        return _decimal(word, sizes)
-    if word in _SIZED_TEXTS:
-        if len(sizes) != 1 or int(sizes[0][:20]) == 0:
-            raise InvalidLiteral(f"{word.upper()} needs its length", "write STRING, which has none")
-        return "string"
-    if word in _REFUSED:
-        raise InvalidLiteral(f"there is no cast to {word.upper()}", _REFUSED[word])
-    if word not in _TYPES:
-        other = _OTHERS.get(word)
-        hint = (
-            f"write {other.upper()}" if other else f"the types are {', '.join(sorted(set(_TYPES.values())))}, decimal"
-        )
-        raise InvalidLiteral(f"there is no type {word.upper()}", hint)
-    if sizes:
-        raise InvalidLiteral(f"{word.upper()} has no size", f"write {word.upper()}")
-    return _TYPES[word]
-
-
-def _decimal(word: str, sizes: list[str]) -> str:
-    if len(sizes) > 2:
-        raise InvalidLiteral(
-            f"{word.upper()} has two sizes, digits and digits after the point", "such as DECIMAL(10,2)"
-        )
-    # Twenty digits are enough to be too large, and `int` refuses texts of thousands.
-    digits, scale = (int(size[:20]) for size in [*sizes, *["10", "0"][len(sizes) :]])
-    if digits > MAX_DECIMAL_DIGITS or scale > digits:
-        raise InvalidLiteral(
-            f"there is no DECIMAL({digits},{scale})",
-            f"at most {MAX_DECIMAL_DIGITS} digits, and no more of them after the point",
-        )
-    return f"decimal({digits},{scale})"
 
 
 Reader: TypeAlias = Callable[["SqlParser", Token], Expression | None]
@@ -326,7 +244,7 @@ def _typed_literal(parser: SqlParser, token: Token) -> Expression | None:
     if kind != TEXT:
         return None
     if token[1] == "time":
-        hint = "compare a whole TIMESTAMP, or hour(x) and minute(x)"
+        hint = "compare a whole TIMESTAMP, hour(x) and minute(x), or a text: x > '12:30:00'"
         parser.fail(token[2], "there is no time of day without its date here", hint)
     parser.at += 2
     written = parser.read(first, parse_strings, [parser.text[first:last]])
@@ -380,12 +298,34 @@ def _interval_part(parser: SqlParser) -> IntervalPart | None:
     return IntervalPart(sign, value, kind == TEXT, parser.tokens[at + 1][1])
 
 
-def _exists(parser: SqlParser, token: Token) -> Expression | None:
-    if parser.peek(1) == "(":
-        parser.at += 2
-        parser.refuse_query("a condition looks at one event: compare its attributes")
-        parser.at -= 2
-    return None
+def _of_elements(parser: SqlParser, token: Token) -> Expression | None:
+    """exists(array, x -> condition) and forall(…): a condition on the elements, with a name for them."""
+    if parser.peek(1) != "(":
+        return None
+    hint = f"write {token[1]}(x, each -> each > 2)"
+    parser.at += 2
+    parser.refuse_query("a condition looks at one event: compare its attributes")
+    first = parser.tokens[parser.at][2]
+    array = parser.read(first, named_array, token[1], parser.expression(VALUE))
+    parser.expect(",", f"{token[1]} takes an array and a condition on its elements", hint)
+    is_bracketed = parser.peek() == "("
+    parser.at += is_bracketed
+    kind, _, start, end = parser.tokens[parser.at]
+    if kind not in (WORD, QUOTED):
+        parser.fail_here("here stands a name for the elements", hint)
+    variable = parser.text[start:end].strip("`").lower()
+    parser.at += 1
+    if is_bracketed:
+        parser.close("the bracket")
+    parser.expect("->", "behind the name of the elements stands ->", hint)
+    # One function within another would look at every pair of elements, and so take minutes for one event.
+    if parser.variables:
+        parser.fail(token[2], f"{token[1]} cannot stand within exists() or forall()", "write two conditions")
+    parser.variables = {variable: array}
+    condition = parser.expression()
+    parser.variables = {}
+    parser.close(f"the arguments of {token[1]}")
+    return higher_order_call(token[1], array, variable, condition, parser.span(token[2]))
 
 
 def _without_brackets(parser: SqlParser, token: Token) -> Expression | None:
@@ -410,8 +350,9 @@ def _infix_word(parser: SqlParser, token: Token) -> Expression | None:
 KEYWORD_READERS: Final[dict[str, Reader]] = {
     "case": _case,
     "cast": _cast,
-    "exists": _exists,
+    "exists": _of_elements,
     "extract": _extract,
+    "forall": _of_elements,
     "in_timezone": _in_timezone,
     "interval": _interval,
     "overlay": _overlay,

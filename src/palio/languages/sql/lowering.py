@@ -60,7 +60,7 @@ TEXT_FUNCTION_PATTERNS: Final[dict[str, Callable[[str], LikePattern]]] = {
 _CONDITIONS = frozenset(
     "and or not = <=> <> < <= > >= in between like ilike rlike isnull isnotnull istrue isfalse isnan startswith "
     "endswith contains luhn_check array_contains ip_in_network any_value_like any_value_ilike any_value_rlike "
-    "condition_in in_timezone".split()
+    "condition_in in_timezone exists forall split_contains".split()
 )
 _NEVER_NULL = frozenset(("isnull", "isnotnull", "istrue", "isfalse", "typeof"))
 _POLYMORPHIC = frozenset(["case", "coalesce", "if", "nullif", "nvl2", "greatest", "least", "cast"])

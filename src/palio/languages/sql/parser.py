@@ -2,7 +2,7 @@
 
 Operators, from loose to tight:
 
-    OR, AND, NOT !, a predicate (IS, IN, BETWEEN, LIKE, RLIKE), = < > …, |, ^, &, << >>, + - ||, * / % DIV, - + ~, ::
+    OR, AND, NOT !, a predicate (IS, IN, BETWEEN, LIKE, RLIKE), = < > …, |, ^, &, << >>, + - ||, * / % DIV, - + ~, :: []
 
 The operands of a predicate are values, not conditions: `a IN (1) = b` is an error, and `2 = b` is the upper
 end of `a BETWEEN 1 AND 2 = b`. No word is reserved: `date > 5` and `case = 1` are about attributes, and a word begins
@@ -20,7 +20,7 @@ from typing import ClassVar, Final, NoReturn
 
 from palio.errors import ParseError
 from palio.events.names import quote_segment
-from palio.filters.expressions.ast import Attribute, Call, Expression, Literal, walk
+from palio.filters.expressions.ast import Array, Attribute, Call, Expression, Literal, walk
 from palio.filters.expressions.text_cast import zone_of
 from palio.languages.grammar import (
     END,
@@ -34,6 +34,7 @@ from palio.languages.grammar import (
     OperatorStack,
     Token,
 )
+from palio.languages.sql.array_functions import element_of, member_of, variable_in
 from palio.languages.sql.functions import (
     AND,
     CONTINUES_NAME,
@@ -55,6 +56,7 @@ _MAX_COPIED_NODES: Final = 1_000_000
 
 _NAMES: Final = (WORD, QUOTED)
 _QUERY_WORDS: Final = frozenset({"select", "with", "values", "from", "table"})
+_POSTFIX: Final = frozenset({"::", "[", ".", ":"})
 _SLIPS: Final = {
     "=<": "'at most' is written <=",
     "=>": "'at least' is written >=",
@@ -81,7 +83,7 @@ def parse_condition(text: str, *, timezone: str = "UTC") -> Expression:
 class SqlParser(ExpressionParser):
     """The parse of one condition."""
 
-    __slots__ = ("_copied_nodes", "timezone")
+    __slots__ = ("_copied_nodes", "timezone", "variables")
 
     subject: ClassVar = "condition"
     infix: ClassVar = INFIX
@@ -90,6 +92,8 @@ class SqlParser(ExpressionParser):
     def __init__(self, text: str, timezone: str) -> None:
         super().__init__(text, tokenize(text))
         self.timezone = timezone
+        self.variables: dict[str, Array] = {}
+        """Names of elements in the lambda functions around, and their arrays."""
         self._copied_nodes = 0
 
     def condition(self) -> Expression:
@@ -120,12 +124,17 @@ class SqlParser(ExpressionParser):
         return True
 
     def read_postfix(self, stack: OperatorStack, lowest: int) -> Operator | None:
-        """Casts and a predicate behind an operand, then the operator that follows, if one does."""
+        """Indexes, casts and a predicate behind an operand, then the operator that follows, if one does."""
         tokens, nodes, starts = self.tokens, stack.nodes, stack.starts
-        while tokens[self.at][1] == "::":
+        first = self.at
+        while (key := tokens[self.at][1]) in _POSTFIX and self._continues(nodes[-1], self.at > first):
             self.at += 1
-            nodes[-1] = self.call("cast", (nodes[-1], read_type(self)), starts[-1])
-        key = tokens[self.at][1]
+            if key == "::":
+                nodes[-1] = self.call("cast", (nodes[-1], read_type(self)), starts[-1])
+            elif key == "[":
+                nodes[-1] = self._element(nodes[-1], starts[-1])
+            else:
+                nodes[-1] = self._member(nodes[-1], starts[-1])
         if key not in PREDICATES or lowest:
             return INFIX.get(key)
         stack.reduce(PREDICATE, tokens[self.at - 1][3])
@@ -138,6 +147,29 @@ class SqlParser(ExpressionParser):
             hint = "put brackets around the predicate before it: (x IN (1, 2)) = y"
             self.fail_here(f"{self.shown()} cannot follow a predicate", hint)
         return operator
+
+    def _continues(self, node: Expression, is_path: bool) -> bool:
+        """Whether a sign continues an operand: a colon only a name or an element, a dot what is behind such a sign."""
+        key = self.tokens[self.at][1]
+        if key == "::" or key == "[":
+            return True
+        is_element = isinstance(node, Call) and node.function in ("get", "element_at")
+        return is_element or (isinstance(node, Attribute) and (key == ":" or is_path))
+
+    def _element(self, container: Expression, start: int) -> Expression:
+        """The element at the index, or under the key, in brackets."""
+        index = self.expression(VALUE)
+        self.expect("]", "behind an index stands ]", "write x[0] or x['key']")
+        return self.read(start, element_of, container, index, self.span(start))
+
+    def _member(self, container: Expression, start: int) -> Expression:
+        """The member behind a dot, or behind the colon before a path into a VARIANT."""
+        kind, _, first, end = self.tokens[self.at]
+        if kind not in _NAMES:
+            self.fail(first, "here stands a name", "write x[0].name, or x:name for a member of a VARIANT")
+        self.at += 1
+        name = self.text[first:end] if kind == WORD else self.text[first + 1 : end - 1].replace("``", "`")
+        return self.read(start, member_of, container, name, self.span(start))
 
     # --- operands ------------------------------------------------------------------------------------------
 
@@ -182,7 +214,8 @@ class SqlParser(ExpressionParser):
         elif self.text[start:end] == "None" and self.tokens[self.at - 2][1] in _COMPARISONS:
             # SQL would take it for an attribute; people who write Python mean NULL.
             self.fail(start, "None is no value", "write x IS NULL; an attribute of that name is written `None`")
-        return Attribute(name, (start, end))
+        variable = self.read(start, variable_in, self.variables, name, (start, end)) if self.variables else None
+        return variable or Attribute(name, (start, end))
 
     def _path(self, name: str) -> tuple[str, int]:
         """The rest of a dotted name, and where it ends."""

@@ -48,7 +48,7 @@ LiteralSpan: TypeAlias = tuple[str, int, int]  # kind, start, end
 
 
 # Functions by whose literals the parser decides, or that stand for more than they name.
-_WITHOUT_TEMPLATE: Final = frozenset({"condition_in", "in_timezone", "typeof"})
+_WITHOUT_TEMPLATE: Final = frozenset({"condition_in", "in_timezone", "typeof", "exists", "forall"})
 # Digits that decimals may have before and behind the point, from most to fewest: a product has those of both factors.
 _DIGIT_LIMITS: Final = (9, 5, 3)
 _SUMS: Final = frozenset({"+", "-", "*"})  # whose digits are bounded

@@ -68,9 +68,9 @@ _FAMILIES: Final = {
         input_file_block_start input_file_name session_user spark_partition_id user version""",
     _CONSTRUCTOR: """
         array array_repeat arrays_zip create_map map map_concat map_entries map_from_arrays map_from_entries
-        named_struct sequence split str_to_map struct""",
+        named_struct sequence str_to_map struct""",
     _HIGHER_ORDER: """
-        aggregate array_sort exists filter forall map_filter map_zip_with reduce transform transform_keys
+        aggregate array_sort filter map_filter map_zip_with reduce transform transform_keys
         transform_values zip_with""",
     _GENERATOR: "explode explode_outer inline inline_outer json_tuple posexplode posexplode_outer stack",
 }
@@ -87,14 +87,11 @@ CLAUSES: Final = dict.fromkeys(_CLAUSES.split(), _CLAUSE)
 UNEXPECTED: Final[dict[str, Refusal]] = {
     "as": Refusal("a condition has no aliases", "leave out AS and the name behind it"),
     ";": Refusal("one condition at a time, without a semicolon", "leave out everything from ; on"),
-    "[": Refusal(
-        "elements of arrays and maps cannot be asked for by index or key",
-        "a comparison on an attribute with several values asks for one that satisfies it: x = 'a'; "
-        "a key of a nested object is a dotted name: x.key",
-    ),
+    "[": Refusal("only an attribute and split() have elements", "write x[0], x['key'] or split(x, ',')[0]"),
+    "]": Refusal("this bracket was never opened", "leave it out, or add a [ before"),
     "?": Refusal("there are no parameters in a condition", "write the value itself"),
-    ":": Refusal("there are no parameters in a condition, and no paths with :", "write the value, or a dotted name"),
-    "->": Refusal("there are no lambda functions in a condition", "a comparison asks for some value of an attribute"),
+    ":": Refusal("there are no parameters in a condition", "write the value itself"),
+    "->": Refusal("only exists() and forall() take a lambda function", "write exists(x, each -> each > 2)"),
     "=>": Refusal("=> names an argument, and no function here has named ones", "'at least' is written >="),
     "!": Refusal("! stands only before a condition", "write NOT IN, NOT LIKE, NOT RLIKE, NOT BETWEEN, IS NOT NULL"),
     "~": Refusal("~ stands only before a number", "a regular expression is asked for with x RLIKE 'pattern'"),
@@ -132,7 +129,7 @@ _ELSEWHERE: Final = {
     "safe_cast": "CAST(x AS INT)",
     "str": "CAST(x AS STRING)",
     "strftime": "date_format(x, 'yyyy-MM-dd')",
-    "string_to_array": "split_part(x, ',', 1)",
+    "string_to_array": "split(x, ',')[0]",
     "strpos": "instr(x, 'a')",
     "to_number": "CAST(x AS DECIMAL(10, 2))",
     "try_to_number": "CAST(x AS DECIMAL(10, 2))",

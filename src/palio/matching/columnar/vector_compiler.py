@@ -48,7 +48,12 @@ _UNFIT: Final = WHOLE_EVENT_FUNCTIONS | {
     "typeof",
     "array_contains",
     "element_at",
+    "exists",
+    "forall",
+    "get",
+    "lambda",
     "size",
+    "variable",
 }
 Operation: TypeAlias = tuple[str, ValueType]
 """A function, and the kind that numbers have in its operands."""

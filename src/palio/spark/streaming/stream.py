@@ -27,6 +27,7 @@ from palio.matching.subscription import Subscription
 from palio.spark.implicit_casts import ImplicitCasts
 from palio.spark.match_job import SUBSCRIBER_COLUMN, SUBSCRIPTION_COLUMN, kept_columns, match
 from palio.spark.projection import column, project_attributes
+from palio.spark.qualified_names import alias_of
 from palio.spark.shared_index import SharedIndex, is_connect
 from palio.spark.sinks.sink import Batch, Sink, Taken
 from palio.spark.storage import absolute
@@ -86,7 +87,7 @@ def stream(
         journal.check_log(log)
         journal.check_plan()
     choose_worker_python(events.sparkSession)
-    job = Job(log.path, absolute(checkpoint), sink, _tuple(columns), tuple(json), rules, dead_letters)
+    job = Job(log.path, absolute(checkpoint), sink, _tuple(columns), tuple(json), rules, dead_letters, alias_of(events))
     writer = events.writeStream.foreachBatch(job).option("checkpointLocation", absolute(checkpoint))
     if name is not None:
         writer = writer.queryName(name)
@@ -126,8 +127,12 @@ class Job:
     json: tuple[str, ...]
     rules: DeadLetterRules | None
     dead_letters: Sink | None
+    alias: str | None = None
+    """The name that qualifies columns in conditions; the DataFrame of a batch has lost it."""
 
     def __call__(self, events: DataFrame, number: int) -> None:
+        if self.alias is not None:
+            events = events.alias(self.alias)
         journal, log, indexes = self._state
         if journal.is_done(number):
             return
