@@ -75,7 +75,9 @@ def main(arguments: list[str] | None = None) -> int:
     core = pin_to_one_core()
     _say("reading rules …")
     with timed() as reading:
-        rules, refused = read_rules(folder)
+        rules, refused = read_rules(folder, product=None)
+    count = len(rules)
+    rules = [rule for rule in rules if "product: windows" in rule.text]
     rules = rules[:: max(1, len(rules) // options.rules)] if options.rules else rules
     _say(f"reading {options.events:,} events …")
     events = Events(folder, options.events)
@@ -89,10 +91,20 @@ def main(arguments: list[str] | None = None) -> int:
         if line.events_per_second and beside is not None and beside.events_per_second:
             line.ratio = line.events_per_second / beside.events_per_second
     where = "unpinned" if core is None else f"core {core}"
-    facts = f"{len(rules):,} rules read in {reading.seconds:.1f} s, {len(refused)} refused; {where}"
+    facts = f"{count:,} rules read in {reading.seconds:.1f} s, {len(refused)} refused; {where}"
     if options.json:
         shown = [{name: value for name, value in asdict(line).items() if name != "pairs"} for line in lines]
-        print(json.dumps({"rules": len(rules), "refused": len(refused), "reading": reading.seconds, "lines": shown}))
+        print(
+            json.dumps(
+                {
+                    "rules": len(rules),
+                    "read": count,
+                    "refused": len(refused),
+                    "reading": reading.seconds,
+                    "lines": shown,
+                }
+            )
+        )
     else:
         _show(lines, facts)
     return 1 if any("DIFFERS" in line.note for line in lines) else 0

@@ -13,7 +13,7 @@ the text, except the escape character, as Spark does.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Literal, NamedTuple, TypeAlias
@@ -26,6 +26,10 @@ class Gap(NamedTuple):
 
     size: int
     is_open: bool
+
+
+ANY_TEXT = Gap(0, True)  # %
+ANY_CHARACTER = Gap(1, False)  # _
 
 
 class Part(NamedTuple):
@@ -67,9 +71,18 @@ class LikePattern:
         return cls(_canonical(_tokens(text.lower() if ignore_case else text, escape)), ignore_case)
 
     @classmethod
+    def of(cls, tokens: Iterable[str | Gap], ignore_case: bool = False) -> LikePattern:
+        """The pattern of literal runs and gaps in order."""
+        canonical = _canonical(tokens)
+        if ignore_case:
+            # Each run by itself: % and _ neither have a case, nor decide that of a letter beside them.
+            canonical = tuple(each.lower() if isinstance(each, str) else each for each in canonical)
+        return cls(canonical, ignore_case)
+
+    @classmethod
     def starting(cls, text: str) -> LikePattern:
         """The texts that start with this one."""
-        return cls(_canonical([text, Gap(0, True)]))
+        return cls(_canonical([text, ANY_TEXT]))
 
     @classmethod
     def exactly(cls, text: str) -> LikePattern:
@@ -79,12 +92,12 @@ class LikePattern:
     @classmethod
     def ending(cls, text: str) -> LikePattern:
         """The texts that end with this one."""
-        return cls(_canonical([Gap(0, True), text]))
+        return cls(_canonical([ANY_TEXT, text]))
 
     @classmethod
     def containing(cls, text: str) -> LikePattern:
         """The texts that contain this one."""
-        return cls(_canonical([Gap(0, True), text, Gap(0, True)]))
+        return cls(_canonical([ANY_TEXT, text, ANY_TEXT]))
 
     def matches(self, text: str) -> bool:
         """Whether a text matches the pattern."""
@@ -158,7 +171,7 @@ class LikePattern:
     @property
     def matches_every_string(self) -> bool:
         """Whether the pattern is `%`."""
-        return self.tokens == (Gap(0, True),)
+        return self.tokens == (ANY_TEXT,)
 
     @cached_property
     def text(self) -> str:
@@ -226,7 +239,7 @@ def _tokens(text: str, escape: str) -> Iterator[str | Gap]:
         if run is not None:
             yield run
         elif sign is not None:
-            yield Gap(0, True) if sign == "%" else Gap(1, False)
+            yield ANY_TEXT if sign == "%" else ANY_CHARACTER
         elif following is None:
             raise ValueError(f"a LIKE pattern cannot end with its escape character {escape!r}")
         elif following not in ("%", "_", escape):
@@ -238,7 +251,7 @@ def _tokens(text: str, escape: str) -> Iterator[str | Gap]:
             yield following
 
 
-def _canonical(tokens: Iterator[str | Gap] | list[str | Gap]) -> tuple[str | Gap, ...]:
+def _canonical(tokens: Iterable[str | Gap]) -> tuple[str | Gap, ...]:
     """The tokens with adjacent runs and adjacent gaps joined."""
     made: list[list[str] | Gap] = []
     for token in tokens:

@@ -16,14 +16,15 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Final
 
-from palio.filters.kinds import KINDS
+from palio.filters.covering_candidates import CoveringCandidates
+from palio.filters.kinds import KINDS, Kind
 from palio.filters.relations import covers
 from palio.filters.tree import EVERYTHING, NOTHING, And, Leaf, Node, Or, Residual, leaves
-from palio.filters.value_sets import FULL, ValueSet, intersection_of, union_of
+from palio.filters.value_sets import FULL, STRINGS, ValueSet, intersection_of, union_of
 
 # Of a tree that is expanded to a disjunction of conjunctions. Minimising compares all pairs, again after each merge.
 MAX_CONJUNCTIONS = 16
-_MAX_PAIRWISE_ALTERNATIVES = 64  # of an OR whose alternatives are compared with each other
+_MAX_COMPARED_PAIRS = 4096  # of alternatives of an OR; further ones are not searched for covered ones
 _MAX_COMPARED_CONDITIONS = 256  # of a large AND that is searched for redundant parts
 
 
@@ -36,7 +37,7 @@ def normal(node: Node) -> Node:
     alternatives = expand(node, MAX_CONJUNCTIONS)
     if alternatives is None:
         return _without_redundant(node)
-    return disjoin(_minimal([each.node() for each in alternatives]))
+    return _single(Or, _minimal([each.node() for each in alternatives]))
 
 
 def _without_redundant(node: Node) -> Node:
@@ -58,13 +59,26 @@ def _without_redundant(node: Node) -> Node:
 def simplify(node: Node) -> Node:
     """Flatten, combine conditions on one attribute, drop what always or never holds; linear except for sorting."""
     match node:
-        case And(children):
-            return conjoin([simplify(child) for child in children])
-        case Or(children):
-            return disjoin([simplify(child) for child in children])
+        case And():
+            return conjoin([simplify(child) for child in _operands(node, And)])
+        case Or():
+            return disjoin([simplify(child) for child in _operands(node, Or)])
         case Leaf(_, values):
             return EVERYTHING if values.is_full else NOTHING if values.is_empty else node
     return node
+
+
+def _operands(node: And | Or, kind: type[And] | type[Or]) -> list[Node]:
+    """The operands of nested ANDs, or ORs, in order, so that each is combined with the others once."""
+    found: list[Node] = []
+    stack: list[Node] = [node]
+    while stack:
+        each = stack.pop()
+        if isinstance(each, kind):
+            stack.extend(reversed(each.children))
+        else:
+            found.append(each)
+    return found
 
 
 def conjoin(children: Iterable[Node]) -> Node:
@@ -112,18 +126,17 @@ def disjoin(children: Iterable[Node]) -> Node:
     alternatives: list[Node] = []
     for name, sets in by_attribute.items():
         # Enumerable sets always unite; sets with tests stay apart unless the union covers them.
-        plain = union_of(values for values in sets if values.is_enumerable)
-        tested = dict.fromkeys(values for values in sets if not values.is_enumerable)
-        if plain is not None and plain.is_full:
-            return EVERYTHING
-        if plain is not None and not plain.is_empty:
-            alternatives.append(Leaf(name, plain))
+        tested = dict.fromkeys(values for values in sets if values.tests)
+        plain = union_of(values for values in sets if not values.tests) if len(tested) < len(sets) else None
+        if plain is not None:
+            if plain.is_full:
+                return EVERYTHING
+            if not plain.is_empty:
+                alternatives.append(Leaf(name, plain))
             tested = {values: None for values in tested if not plain.covers(values)}
         alternatives.extend(Leaf(name, values) for values in tested)
     alternatives.extend(others)
-    if len(alternatives) <= _MAX_PAIRWISE_ALTERNATIVES:
-        return _single(Or, _uncovered(alternatives))
-    return _single(Or, sorted(alternatives, key=sort_key))
+    return _single(Or, _uncovered(alternatives))
 
 
 @dataclass(frozen=True)
@@ -162,6 +175,8 @@ def expand(node: Node, limit: int) -> list[Conjunction] | None:
         case Residual():
             return [Conjunction({}, (node,))]
         case Or(children):
+            if sum(not isinstance(child, And | Or) for child in children) > limit:
+                return None
             found: list[Conjunction] = []
             for child in children:
                 alternatives = expand(child, limit - len(found))
@@ -181,7 +196,8 @@ def expand(node: Node, limit: int) -> list[Conjunction] | None:
                 alternatives = expand(child, limit)
                 if alternatives is None:
                     return None
-                found = [both for a in found for b in alternatives if (both := a.join(b)) is not None]
+                joined = (both for a in found for b in alternatives if (both := a.join(b)) is not None)
+                found = list(islice(joined, limit + 1))
                 if len(found) > limit:
                     return None
             return found
@@ -267,19 +283,24 @@ def _within(context: dict[str, ValueSet], alternatives: Or) -> Node:
 
 def _uncovered(alternatives: list[Node]) -> list[Node]:
     """The alternatives in order, without those that another covers; of two equivalent ones the first stays."""
-    kept: list[Node] = []
-    for each in sorted(alternatives, key=sort_key):
-        # Of two leaves, one covers the other only if they are about one attribute: most are not.
-        name = each.attribute if isinstance(each, Leaf) else None
-        near = [other for other in kept if name is None or not isinstance(other, Leaf) or other.attribute == name]
-        if any(covers(other, each) for other in near):
+    if len(alternatives) < 2:
+        return alternatives
+    ordered = sorted(alternatives, key=sort_key)
+    candidates = CoveringCandidates(ordered)
+    covered: set[int] = set()
+    left = _MAX_COMPARED_PAIRS
+    for place, wide in enumerate(ordered):
+        if place in covered:  # then what it covers is covered as well
             continue
-        # A later one may cover earlier ones as well: the order is by content, not by size.
-        covered = {id(other) for other in near if covers(each, other)}
-        if covered:
-            kept = [other for other in kept if id(other) not in covered]
-        kept.append(each)
-    return kept
+        found = candidates.covered_by(place)
+        left -= len(found)
+        if left < 0:
+            break
+        # A later one may cover earlier ones, too: the order is by content, not by size.
+        for other in found:
+            if other != place and other not in covered and covers(wide, ordered[other]):
+                covered.add(other)
+    return [each for place, each in enumerate(ordered) if place not in covered] if covered else ordered
 
 
 def _minimal(conjunctions: list[Node]) -> list[Node]:
@@ -290,7 +311,7 @@ def _minimal(conjunctions: list[Node]) -> list[Node]:
         merged = False
         for i, first in enumerate(nodes):
             for j in range(i + 1, len(nodes)):
-                both = merge_conjunctions(first, nodes[j])
+                both = _merge_differing(first, nodes[j])
                 if both is not None:
                     rest = [node for k, node in enumerate(nodes) if k not in (i, j)]
                     # Start again: the merged conjunction may merge with an earlier one.
@@ -308,14 +329,24 @@ def merge_conjunctions(first: Node, second: Node) -> Node | None:
         return first
     if covers(second, first):
         return second
+    return _merge_differing(first, second)
+
+
+def _merge_differing(first: Node, second: Node) -> Node | None:
+    """As `merge_conjunctions`, of two that do not cover each other."""
     left, right = _as_children(first), _as_children(second)
     if len(left) != len(right):
         return None
     # Both are in the order of names: where exactly one pair differs, all other attributes stand at equal places.
-    differing = [(a, b) for a, b in zip(left, right, strict=True) if a != b]
-    if len(differing) != 1:
-        return None
-    a, b = differing[0]
+    differing: tuple[Node, Node] | None = None
+    for pair in zip(left, right, strict=True):
+        if pair[0] is not pair[1] and pair[0] != pair[1]:
+            if differing is not None:
+                return None
+            differing = pair
+    if differing is None:
+        return first
+    a, b = differing
     if not (isinstance(a, Leaf) and isinstance(b, Leaf) and a.attribute == b.attribute):
         return None
     # With tests, the union of two sets need not be a set of this algebra.
@@ -330,18 +361,25 @@ def _as_children(node: Node) -> tuple[Node, ...]:
     return node.children if isinstance(node, And) else (node,)
 
 
-_FULL_TEXT: Final = str(FULL)  # which patterns have, by the thousand
+_FULL_TEXT: Final = str(FULL)
+_KIND_VALUES: Final = tuple(kind.value for kind in KINDS)
+_ALL_STRINGS_TEXT: Final = str([f"{Kind.STRING.value}{_FULL_TEXT}"])  # which patterns have, by the thousand
 
 
 def sort_key(node: Node) -> str:
     """A sort key that depends on the content of a node only, not on the process or on the written order."""
     match node:
         case Leaf(attribute, values):
-            parts = [
-                f"{kind.value}{_FULL_TEXT if part is FULL else part}"
-                for kind, part in zip(KINDS, values.parts, strict=True)
-                if not part.is_empty
-            ]
+            if values.parts is STRINGS.parts:
+                parts = _ALL_STRINGS_TEXT
+            else:
+                parts = str(
+                    [
+                        f"{kind}{_FULL_TEXT if part is FULL else part}"
+                        for kind, part in zip(_KIND_VALUES, values.parts, strict=True)
+                        if part.inside or part.cuts
+                    ]
+                )
             return f"{attribute}\0{parts}{sorted(test.key for test in values.tests) if values.tests else ''}"
         case And(children):
             return "\1" + "\1".join(map(sort_key, children))

@@ -27,7 +27,29 @@ def covers(wide: Node, narrow: Node) -> bool:
     """Whether every event that `narrow` matches is known to be matched by `wide`."""
     if isinstance(wide, Leaf) and isinstance(narrow, Leaf):
         return wide.attribute == narrow.attribute and wide.values.covers(narrow.values)
-    return wide is narrow or wide == narrow or _Comparison().covers(wide, narrow)
+    if wide is narrow:
+        return True
+    if isinstance(wide, And) and isinstance(narrow, And):
+        answer = _conjunction_covers(wide, narrow)
+        if answer is not None:
+            return answer
+    return wide == narrow or _Comparison().covers(wide, narrow)
+
+
+def _conjunction_covers(wide: And, narrow: And) -> bool | None:
+    """Covering of two conjunctions of conditions on one attribute each; None where they are others."""
+    values: dict[str, ValueSet] = {}
+    for each in narrow.children:
+        if not isinstance(each, Leaf) or each.attribute in values:
+            return None
+        values[each.attribute] = each.values
+    for each in wide.children:
+        if not isinstance(each, Leaf):
+            return None
+        theirs = values.get(each.attribute)
+        if theirs is None or not (each.values is theirs or each.values.covers(theirs)):
+            return False
+    return True
 
 
 _MAX_STEPS = 500_000  # pairs of conditions compared before giving up with "not known to cover"

@@ -256,6 +256,10 @@ class ValueSet:
         parts = self.parts
         if not all(isinstance(test.pattern, Computed) for test in wanted):  # a pattern holds for strings alone
             parts = _STRINGS if parts[Kind.STRING].is_full else _only_strings(parts[Kind.STRING])
+        if (
+            len(wanted) == 1 and parts[Kind.STRING].is_full
+        ):  # one pattern, as most: all strings neither pass nor fail it
+            return ValueSet(parts, wanted)
         # A small finite set is tested value by value, which makes it enumerable again. Not where a point stands for
         # several values that the tests may tell apart.
         listed = ValueSet(parts)._enumerate(_MAX_ENUMERATED_VALUES)
@@ -289,11 +293,18 @@ class ValueSet:
     @property
     def is_empty(self) -> bool:
         """Whether no value is in the set; with tests, whether that is known."""
-        return all(part.is_empty for part in self.parts)
+        for part in self.parts:  # a plain loop: of all that normalising a filter asks, this is asked most
+            if part.inside or part.cuts:
+                return False
+        return True
 
     @property
     def is_full(self) -> bool:
         return not self.tests and all(part.is_full for part in self.parts)
+
+    def __hash__(self) -> int:
+        # Not of all parts: most are empty.
+        return hash((self.tests, *[part.cuts for part in self.parts if part.cuts]))
 
     @property
     def is_enumerable(self) -> bool:
@@ -308,7 +319,13 @@ class ValueSet:
 
     def intersect(self, other: ValueSet) -> ValueSet:
         both = self
-        if self.parts is not other.parts:
+        if self.parts == other.parts:
+            # Of two sets that differ in tests alone, the one with the tests of both.
+            if other.tests <= self.tests:
+                return self
+            if self.tests <= other.tests:
+                return other
+        else:
             both = ValueSet(
                 tuple(a if a is b else a.intersect(b) for a, b in zip(self.parts, other.parts, strict=True))
             )
@@ -345,6 +362,8 @@ class ValueSet:
 
     def overlaps(self, other: ValueSet) -> bool:
         """Whether some value is in both: exact without tests, else "not known to be disjoint"."""
+        if self.parts is other.parts is _STRINGS:  # patterns, mostly: all strings neither pass them nor fail
+            return not are_contradictory(self.tests | other.tests)
         return not self.intersect(other).is_empty
 
     def values(self, limit: int = _MAX_ENUMERATED_VALUES) -> list[Value] | None:

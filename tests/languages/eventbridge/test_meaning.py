@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pyarrow as pa
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from palio import Event, Filter, Matcher
+from palio import Event, Filter, Matcher, ParseError
 from tests.languages.eventbridge.oracle import matches
 from tests.languages.eventbridge.strategies import events, patterns, scalar_events
 
@@ -116,3 +117,31 @@ def test_a_matcher_takes_patterns_by_the_name_of_their_language(tmp_path: Path) 
         assert each.match({"detail": {"state": "ok"}}) == {"text"}
         assert each.match({"detail": {"state": None}}) == {"late"}
         assert each.match({"detail": {}}) == set()
+
+
+class TestFlattenedEvents:
+    """The engine of EventBridge flattens pattern and event, so that every grouping of a path's names is one field."""
+
+    PATTERN: ClassVar = {"a": {"b": {"c": [1]}}}
+    EVENTS: ClassVar = ({"a": {"b": {"c": 1}}}, {"a": {"b.c": 1}}, {"a.b": {"c": 1}}, {"a.b.c": 1})
+
+    @pytest.mark.parametrize("event", EVENTS)
+    def test_every_grouping_of_the_names_is_one_field(self, event: dict[str, Any]) -> None:
+        assert Filter.parse(self.PATTERN, "eventbridge", flattened=True).matches(event)
+
+    def test_without_the_option_steps_are_steps(self) -> None:
+        wanted = Filter.parse(self.PATTERN, "eventbridge")
+        assert [wanted.matches(event) for event in self.EVENTS] == [True, False, False, False]
+
+    @pytest.mark.parametrize("event", EVENTS)
+    def test_a_field_is_absent_only_if_it_is_under_every_grouping(self, event: dict[str, Any]) -> None:
+        absent = Filter.parse({"a": {"b": {"c": [{"exists": False}]}}}, "eventbridge", flattened=True)
+        assert absent.matches({"a": {"b": {"d": 1}}})
+        assert not absent.matches(event)
+
+    def test_too_many_steps_are_refused(self) -> None:
+        pattern: Any = ["x"]
+        for _ in range(7):
+            pattern = {"a": pattern}
+        with pytest.raises(ParseError, match="more than 5 steps and dots"):
+            Filter.parse(pattern, "eventbridge", flattened=True)

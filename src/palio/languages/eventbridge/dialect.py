@@ -47,6 +47,8 @@ class Dialect:
     """How many states the wildcards of a field may have active at once; None for no limit."""
     bare_values: bool
     """Whether a value may stand where a list of it belongs."""
+    flattened: bool = False
+    """Whether a step into an object may also be a dot in a name of the event."""
 
     def unlimited(self) -> Dialect:
         """This dialect without the quotas of the service, and with bare values."""

@@ -107,14 +107,24 @@ def _wants_absence(field: Field) -> bool:
 
 
 def _names_of(field: Field, document: Document, dialect: Dialect) -> list[str]:
-    """The attributes a field may be: several where a name in its path has a dot, which may be a step as well."""
-    if not dialect.dots_are_steps or not any("." in name for name in field.path):
+    """The attributes a field may be: several where a name in its path has a dot, which may be a step as well.
+
+    Where events may be flattened, a step may be a dot of a name, too, as it is to EventBridge's engine, which flattens
+    patterns and events alike.
+    """
+    names = (field.dotted,) if dialect.flattened else field.path
+    if not dialect.dots_are_steps or not any("." in name for name in names):
         return [join_path(field.path)]
-    if sum(name.count(".") for name in field.path) > _MAX_DOTS:
+    if sum(name.count(".") for name in names) > _MAX_DOTS:
+        steps = (
+            "steps and dots in names, each of which may be either"
+            if dialect.flattened
+            else ("dots in names, each of which may be a step into an object")
+        )
         raise Location(document.text).refuse(
             document.root,
-            f"{field.dotted[:80]}: more than {_MAX_DOTS} dots in names, each of which may be a step into an object",
-            "write objects for the steps",
+            f"{field.dotted[:80]}: more than {_MAX_DOTS} {steps}",
+            "leave out `flattened`" if dialect.flattened else "write objects for the steps",
         )
-    readings = product(*map(dot_readings, field.path))
+    readings = product(*map(dot_readings, names))
     return [join_path(step for steps in reading for step in steps) for reading in readings]

@@ -30,6 +30,7 @@ from pathlib import Path
 from typing import Any, Final, TypeAlias
 
 from palio.errors import InputError
+from palio.filters.tree import Node
 from palio.languages.sigma import windows_log
 from palio.languages.sigma.yaml_loader import load_documents
 
@@ -46,6 +47,10 @@ class LogSourceMapping:
 
     conditions: tuple[Mapping[str, Any], ...] = ()
     names: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    lowered: dict[tuple[str, bool], tuple[Node, ...]] = field(
+        default_factory=dict, init=False, repr=False, compare=False
+    )
+    """The conditions' trees by time zone and wanted truth value: thousands of rules share a log source."""
 
     def join(self, other: LogSourceMapping) -> LogSourceMapping:
         return LogSourceMapping(self.conditions + other.conditions, {**self.names, **other.names})

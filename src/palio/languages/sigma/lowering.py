@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 from palio.events.names import dot_readings, join_path, split_path
@@ -33,7 +34,9 @@ from palio.languages.sigma.predicates import (
     ValuePredicate,
     event_search,
     field_reference,
+    pattern_of,
     predicate_of,
+    text_predicate,
 )
 
 if TYPE_CHECKING:
@@ -70,20 +73,24 @@ class _MappedRule:
     timezone: str
 
     def holds(self) -> Node:
-        in_log_source = Or(tuple(And(tuple(self._lower_conditions(mapping, True))) for mapping in self.mappings))
+        in_log_source = Or(tuple(And(self._lower_conditions(mapping, True)) for mapping in self.mappings))
         return And((in_log_source, self._rule.lower(self.rule.formula, True)))
 
     def fails(self) -> Node:
-        outside_log_source = And(tuple(Or(tuple(self._lower_conditions(mapping, False))) for mapping in self.mappings))
+        outside_log_source = And(tuple(Or(self._lower_conditions(mapping, False)) for mapping in self.mappings))
         return Or((outside_log_source, self._rule.lower(self.rule.formula, False)))
 
     @property
     def _rule(self) -> _FormulaLowering:
         return _FormulaLowering(self.names, self.rule.source, self.timezone)
 
-    def _lower_conditions(self, mapping: LogSourceMapping, wanted: bool) -> list[Node]:
-        lowering = _FormulaLowering(mapping.names, self.rule.source, self.timezone)
-        return [lowering.lower(self._condition(each), wanted) for each in mapping.conditions]
+    def _lower_conditions(self, mapping: LogSourceMapping, wanted: bool) -> tuple[Node, ...]:
+        lowered = mapping.lowered.get((self.timezone, wanted))
+        if lowered is None:
+            lowering = _FormulaLowering(mapping.names, self.rule.source, self.timezone)
+            lowered = tuple(lowering.lower(self._condition(each), wanted) for each in mapping.conditions)
+            mapping.lowered[self.timezone, wanted] = lowered
+        return lowered
 
     def _condition(self, definition: Mapping[str, object]) -> Formula:
         """The formula of a condition of the mapping; an error in it is reported at the rule's log source."""
@@ -116,21 +123,20 @@ class _FormulaLowering:
     def _predicates(self, test: FieldTest) -> list[Predicate]:
         """The predicates of a test, for each attribute its field may be; sets of one attribute's values are united."""
         others: list[Predicate] = []
-        united: dict[str, ValuePredicate] = {}
+        by_attribute: dict[str, list[ValuePredicate]] = {}
         for value in test.values or (None,):
             try:
                 for predicate in self._value_predicates(test, value):
                     if isinstance(predicate, ValuePredicate):
-                        known = united.get(predicate.attribute)
-                        united[predicate.attribute] = predicate if known is None else known.union(predicate)
+                        by_attribute.setdefault(predicate.attribute, []).append(predicate)
                     else:
                         others.append(predicate)
             except ValueError as error:
                 raise self.source.refuse(test.path, str(error)) from None
-        return [*united.values(), *others]
+        return [*map(ValuePredicate.any_of, by_attribute.values()), *others]
 
     def _value_predicates(self, test: FieldTest, value: SigmaType | None) -> list[Predicate]:
-        from sigma.types import SigmaExists, SigmaExpansion, SigmaFieldReference, SigmaNull
+        from sigma.types import SigmaExists, SigmaExpansion, SigmaFieldReference, SigmaNull, SigmaString
 
         if isinstance(value, SigmaExpansion):
             return [predicate for each in value.values for predicate in self._value_predicates(test, each)]
@@ -139,6 +145,9 @@ class _FormulaLowering:
                 raise ValueError("null is the value of a field; here no field is named")
             return [event_search(value)]
         attributes = self._attributes(test.field)
+        if isinstance(value, SigmaString):  # as nearly all are
+            pattern = pattern_of(value)
+            return [text_predicate(attribute, pattern) for attribute in attributes]
         if isinstance(value, SigmaFieldReference):
             others = self._attributes(value.field)
             return [field_reference(mine, value, other, test.cased) for mine in attributes for other in others]
@@ -148,12 +157,15 @@ class _FormulaLowering:
         # Predicates are alternatives, but a field is absent only if it is absent under all its names.
         return [AllPredicates(tuple(predicates))] if wants_absence and len(predicates) > 1 else predicates
 
-    def _attributes(self, field: str) -> list[str]:
-        """The attributes a field may be; a dot in its name leads into an object, or is part of a name in the event."""
+    def _attributes(self, field: str) -> Sequence[str]:
+        """The attributes a field may be."""
         mapped = self.names.get(field)
-        if mapped is None:
-            # Of many dots, all are steps or none is: the readings double with each dot.
-            few = field.count(".") <= _MAX_DOTS
-            readings = dot_readings(field) if few else [tuple(field.split(".")), (field,)]
-            return [join_path(names) for names in readings]
-        return [join_path(split_path(each)) for each in mapped]
+        return _readings(field) if mapped is None else [join_path(split_path(each)) for each in mapped]
+
+
+@lru_cache(maxsize=4096)
+def _readings(field: str) -> tuple[str, ...]:
+    """The attributes of a name; a dot in it leads into an object, or is part of a name in the event."""
+    # Of many dots, all are steps or none is: the readings double with each dot.
+    few = field.count(".") <= _MAX_DOTS
+    return tuple(map(join_path, dot_readings(field) if few else [tuple(field.split(".")), (field,)]))

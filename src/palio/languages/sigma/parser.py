@@ -355,7 +355,11 @@ class Rule:
 
 def parse_rule(condition: Any) -> Rule:
     """A rule from its YAML text, or from what was read from it."""
-    source, document = _document(condition)
+    return parse_document(*_document(condition))
+
+
+def parse_document(source: RuleText, document: Mapping[str, Any]) -> Rule:
+    """A rule from what was read from its text."""
     # Documents of Sigma that are no single rule, each refused with its own reason.
     if "correlation" in document:
         raise source.refuse(
@@ -397,9 +401,14 @@ def _document(condition: Any) -> tuple[RuleText, Mapping[str, Any]]:
             f"there are {len(documents)} documents; a condition is one rule",
             "read_rules() reads them all",
         )
-    if not documents or not isinstance(documents[0], Mapping):
-        raise ParseError(condition, 0, "a rule is a YAML mapping with a `detection`")
-    return source, documents[0]
+    return source, single_mapping(documents, condition)
+
+
+def single_mapping(documents: list[Any], text: str) -> Mapping[str, Any]:
+    """The mapping that is all of a text's documents."""
+    if len(documents) != 1 or not isinstance(documents[0], Mapping):
+        raise ParseError(text, 0, "a rule is a YAML mapping with a `detection`")
+    return documents[0]
 
 
 def _as_json(condition: Mapping[str, Any]) -> str:

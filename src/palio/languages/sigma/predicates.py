@@ -18,10 +18,10 @@ letter or a backslash that no such text has, and then nothing is added.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from typing import TYPE_CHECKING, Final, Protocol
 
 from palio.events.values import MAX_DECIMAL_DIGITS
@@ -31,7 +31,7 @@ from palio.filters.computed import computed_condition
 from palio.filters.expressions.ast import Attribute, Call, Expression, Literal
 from palio.filters.expressions.text_cast import WORD_VALUES, may_occur_in_number
 from palio.filters.kinds import Kind
-from palio.filters.like import Gap, LikePattern, escape_like
+from palio.filters.like import ANY_CHARACTER, ANY_TEXT, Gap, LikePattern
 from palio.filters.regex import Regex
 from palio.filters.tree import And, Leaf, Node, Or, domain_of
 from palio.filters.value_predicates import Computed, Rlike, Test
@@ -73,19 +73,27 @@ class ValuePredicate:
     strings: tuple[Test, ...] = ()
     text_tests: tuple[Test, ...] = ()
 
-    def union(self, other: ValuePredicate) -> ValuePredicate:
-        """Either of two, of one attribute."""
-        plain = enumerable_union(self.plain, other.plain)
-        return ValuePredicate(self.attribute, plain, self.strings + other.strings, self.text_tests + other.text_tests)
+    @classmethod
+    def any_of(cls, predicates: Sequence[ValuePredicate]) -> ValuePredicate:
+        """Any of some predicates of one attribute; united at once, because a list may have a thousand values."""
+        if len(predicates) == 1:
+            return predicates[0]
+        plain = [each.plain for each in predicates if each.plain is not NO_VALUE]
+        return cls(
+            predicates[0].attribute,
+            enumerable_union(*plain) if plain else NO_VALUE,
+            tuple(test for each in predicates for test in each.strings),
+            tuple(test for each in predicates for test in each.text_tests),
+        )
 
-    @cached_property
+    @property
     def holds(self) -> Node:
-        sets = [self.plain]
+        sets = [] if self.plain is NO_VALUE else [self.plain]
         sets += [(STRINGS if _is_comparison(test) else domain_of(test)).where([test]) for test in self.strings]
         sets += [_NON_STRINGS_WITH_TEXT.where([test]) for test in self.text_tests]
         return Or(tuple(Leaf(self.attribute, each) for each in sets))
 
-    @cached_property
+    @property
     def fails(self) -> Node:
         # Outside the enumerable set, a value fails if it fails all tests of its kind: one set for strings, one for
         # other values with a text, one for values that are not tested.
@@ -125,11 +133,11 @@ class AllPredicates:
 
     predicates: tuple[Predicate, ...]
 
-    @cached_property
+    @property
     def holds(self) -> Node:
         return And(tuple(each.holds for each in self.predicates))
 
-    @cached_property
+    @property
     def fails(self) -> Node:
         return Or(tuple(each.fails for each in self.predicates))
 
@@ -141,11 +149,11 @@ class ComputedPredicate:
     expression: Call
     timezone: str = "UTC"
 
-    @cached_property
+    @property
     def holds(self) -> Node:
         return computed_condition(self.expression, timezone=self.timezone)
 
-    @cached_property
+    @property
     def fails(self) -> Node:
         # NULL, as for a missing attribute, fails too: IS TRUE makes it FALSE.
         return computed_condition(Call("istrue", (self.expression,)), wants=False, timezone=self.timezone)
@@ -157,11 +165,11 @@ class EventSearchPredicate:
 
     expression: Call
 
-    @cached_property
+    @property
     def holds(self) -> Node:
         return computed_condition(self.expression)
 
-    @cached_property
+    @property
     def fails(self) -> Node:
         return computed_condition(self.expression, wants=False)
 
@@ -191,7 +199,7 @@ _TIMESTAMP_PARTS: Final = {
 
 
 def predicate_of(attribute: str, value: SigmaType, timezone: str) -> Predicate:
-    """The predicate of a value on an attribute; ValueError with the reason where it is not supported."""
+    """The predicate of a value that is no text; ValueError with the reason where it is not supported."""
     from sigma import types
 
     match value:
@@ -200,13 +208,11 @@ def predicate_of(attribute: str, value: SigmaType, timezone: str) -> Predicate:
         case types.SigmaExists():
             return ValuePredicate(attribute, _EXISTING if value.exists else _MISSING)
         case types.SigmaBool():
-            return _text_predicate(attribute, LikePattern.parse(str(value.boolean), ignore_case=True))
+            return text_predicate(attribute, LikePattern.parse(str(value.boolean), ignore_case=True))
         case types.SigmaTimestampPart():
             return _timestamp_part_predicate(attribute, "=", value, timezone)
         case types.SigmaNumber():
             return _number_predicate(attribute, value.number)
-        case types.SigmaString():
-            return _text_predicate(attribute, pattern_of(value))
         case types.SigmaRegularExpression():
             return _regex_predicate(attribute, regex_of(value))
         case types.SigmaCIDRExpression():
@@ -255,18 +261,19 @@ def pattern_of(value: SigmaString, anywhere: bool = False) -> LikePattern:
     """A text with wildcards as a LIKE pattern; without regard to case unless it says otherwise."""
     from sigma.types import Placeholder, SigmaCasedString, SpecialChars
 
-    written: list[str] = []
+    tokens: list[str | Gap] = []
     for part in value.s:
-        if isinstance(part, Placeholder):
+        if isinstance(part, str):
+            tokens.append(part)
+        elif isinstance(part, Placeholder):
             raise ValueError(
                 f"the placeholder %{part.name}% stands for values that the rule does not give; write them in its place"
             )
-        if isinstance(part, SpecialChars):
-            written.append("%" if part is SpecialChars.WILDCARD_MULTI else "_")
         else:
-            written.append(escape_like(part))
-    text = "".join(written)
-    return LikePattern.parse(f"%{text}%" if anywhere else text, ignore_case=not isinstance(value, SigmaCasedString))
+            tokens.append(ANY_TEXT if part is SpecialChars.WILDCARD_MULTI else ANY_CHARACTER)
+    if anywhere:
+        tokens = [ANY_TEXT, *tokens, ANY_TEXT]
+    return LikePattern.of(tokens, ignore_case=not isinstance(value, SigmaCasedString))
 
 
 def regex_of(value: SigmaRegularExpression) -> Regex:
@@ -277,26 +284,38 @@ def regex_of(value: SigmaRegularExpression) -> Regex:
     return Regex.compile(to_java(str(value.regexp), flags))
 
 
-def _text_predicate(attribute: str, pattern: LikePattern) -> ValuePredicate:
+def text_predicate(attribute: str, pattern: LikePattern) -> ValuePredicate:
     """The strings that match a pattern, and the values of other kinds whose text matches it."""
-    if pattern.tokens == (Gap(0, True),):  # *: anything, bytes included, which have no text
-        return ValuePredicate(attribute, PRESENT)
-    plain, tests = _strings_like(pattern)
-    is_number = pattern.shape == "exact" and _is_number(pattern.text)
-    numbers = _equal_numbers(pattern.text) if is_number else NO_VALUE
-    text_tests: tuple[Test, ...] = ()
-    # A pattern with a letter or backslash, as most have, matches no number and no time, and needs no such test.
-    if not is_number and pattern.tokens and all(map(may_occur_in_number, pattern.literals)):
-        text_tests = (text_test(attribute, "ilike" if pattern.ignore_case else "like", pattern.sql),)
-    values = enumerable_union(plain, numbers, words_accepted(pattern.matches))
-    return ValuePredicate(attribute, values, tests, text_tests)
+    plain, strings, reads_text = _values_like(pattern)
+    text_tests = (text_test(attribute, "ilike" if pattern.ignore_case else "like", pattern.sql),) if reads_text else ()
+    return ValuePredicate(attribute, plain, strings, text_tests)
 
 
 @lru_cache(maxsize=16_384)
-def _strings_like(pattern: LikePattern) -> tuple[ValueSet, tuple[Test, ...]]:
-    """The strings that match a pattern: an enumerable set, or a test, which `ValuePredicate` keeps apart."""
-    strings = strings_like(pattern)
-    return (strings, ()) if strings.is_enumerable else (NO_VALUE, tuple(strings.tests))
+def _values_like(pattern: LikePattern) -> tuple[ValueSet, tuple[Test, ...], bool]:
+    """The enumerable values that match a pattern, the tests of strings, and whether texts of numbers are tested too."""
+    if pattern.matches_every_string:  # *: anything, bytes included, which have no text
+        return PRESENT, (), False
+    like = strings_like(pattern)
+    sets = [like] if like.is_enumerable else []
+    is_number = pattern.shape == "exact" and _is_number(pattern.text)
+    if is_number:
+        sets.append(_equal_numbers(pattern.text))
+    if _may_match_a_word(pattern):
+        sets.append(words_accepted(pattern.matches))
+    # A pattern with a letter or backslash, as most have, matches no number and no time, and needs no such test.
+    reads_text = not is_number and bool(pattern.tokens) and all(map(may_occur_in_number, pattern.literals))
+    plain = NO_VALUE if not sets else sets[0] if len(sets) == 1 else enumerable_union(*sets)
+    return plain, () if like.is_enumerable else tuple(like.tests), reads_text
+
+
+_WORDS: Final = "\n".join(WORD_VALUES)
+_LOWERED_WORDS: Final = _WORDS.lower()
+
+
+def _may_match_a_word(pattern: LikePattern) -> bool:
+    words = _LOWERED_WORDS if pattern.ignore_case else _WORDS
+    return all(run in words for run in pattern.literals)
 
 
 def _is_number(text: str) -> bool:
@@ -310,8 +329,13 @@ def _equal_numbers(text: str) -> ValueSet:
 
 def _number_predicate(attribute: str, number: int | float) -> ValuePredicate:
     """Every number equal to a number, and the strings that are its text."""
-    written = _text_predicate(attribute, LikePattern.parse(str(number), ignore_case=True))
-    return written.union(ValuePredicate(attribute, compare("=", _number_literal(number)).true))
+    written = text_predicate(attribute, LikePattern.parse(str(number), ignore_case=True))
+    return ValuePredicate.any_of([written, ValuePredicate(attribute, _equal_to_number(number))])
+
+
+@lru_cache(maxsize=4096)
+def _equal_to_number(number: int | float) -> ValueSet:
+    return compare("=", _number_literal(number)).true
 
 
 def _number_literal(number: int | float) -> Decimal | float:

@@ -81,7 +81,7 @@ def read_rules(
 ) -> Rules:
     """The rules of a file, of a folder and all below it, or of an archive (`.zip`, `.tar`, also `.gz`, `.xz`, `.bz2`).
 
-    Of a large collection, `folders` are the names of the top folders to read. Reading takes a few milliseconds a rule.
+    Of a large collection, `folders` are the names of the top folders to read. Reading takes some milliseconds a rule.
     `InputError` says that the file cannot be read at all; what is wrong with single rules is among the `refused`.
     """
     from palio.languages.sigma.logsources import LogSources
@@ -101,7 +101,7 @@ def read_rules(
 def rules_in(file: RuleFile, logsources: LogSources, timezone: str = "UTC") -> Iterator[SigmaRule | RefusedRule]:
     """The rules of one file, which may have several documents."""
     from palio.languages.sigma.lowering import lower_rule
-    from palio.languages.sigma.parser import parse_rule
+    from palio.languages.sigma.parser import RuleText, parse_document, parse_rule, single_mapping
     from palio.languages.sigma.yaml_loader import YamlError, load_documents
 
     try:
@@ -115,8 +115,11 @@ def rules_in(file: RuleFile, logsources: LogSources, timezone: str = "UTC") -> I
         id = str(header["id"]) if header.get("id") else None
         title = str(header.get("title") or "")
         try:
-            # The text of a single rule, so that errors point into the file.
-            filter = lower_rule(parse_rule(file.text if len(documents) == 1 else document), logsources, timezone)
+            if len(documents) == 1:  # errors point into the file
+                rule = parse_document(RuleText(file.text), single_mapping(documents, file.text))
+            else:
+                rule = parse_rule(document)
+            filter = lower_rule(rule, logsources, timezone)
         except ParseError as error:
             yield RefusedRule(file.path, id, title, str(error))
             continue
