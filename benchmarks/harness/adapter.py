@@ -21,6 +21,15 @@ class Matcher(Protocol):
     def statistics(self) -> Any: ...
 
 
+def wait_for_kernels() -> None:
+    """Wait until no kernel is interpreted; commits that compile on the first call have nothing to wait for."""
+    try:
+        from palio.matching.columnar.kernel_readiness import kernel_readiness
+    except ImportError:
+        return
+    kernel_readiness.wait_until_ready()
+
+
 def new_matcher() -> Matcher:
     import palio
 

@@ -153,6 +153,7 @@ def _dicts(batch: pa.RecordBatch) -> list[dict[str, Any]]:
 
 
 def main() -> None:
+    adapter.wait_for_kernels()
     shapes = {shape.title: shape for shape in SHAPES}
     results, sys.stdout = sys.stdout, sys.stderr  # whatever is printed on the way is no result
     for line in sys.stdin:

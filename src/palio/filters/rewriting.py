@@ -73,6 +73,19 @@ def canonical_range(expression: Expression, wants: bool, timezone: str) -> Range
     return value, _as_of_integers(values) if _kinds_of(value, timezone) == _INTEGERS else values
 
 
+def range_of_shift(expression: Expression, wants: bool, timezone: str) -> tuple[Call, ValueSet] | None:
+    """The sum or difference of an attribute and a constant that a condition restricts, and the set it must be in."""
+    found = computed_range(expression, wants, timezone)
+    while found is not None:
+        value, values = found
+        if not isinstance(value, Call):
+            return None
+        if value.function in ("+", "-") and any(isinstance(each, Attribute) for each in value.arguments):
+            return value, values
+        found = preimage(value, values, timezone)
+    return None
+
+
 def _as_of_integers(values: ValueSet) -> ValueSet:
     """A set of integers as comparisons write it, with the fractions in its intervals, which an integer never is."""
     part = values.parts[Kind.INTEGER]

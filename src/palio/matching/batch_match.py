@@ -25,7 +25,8 @@ from palio.matching.columnar.array_types import Int32s, Int64s
 from palio.matching.columnar.arrow_columns import FlatColumns, flatten_columns
 from palio.matching.columnar.computed_columns import ComputedValues
 from palio.matching.columnar.event_cells import EventCells, read_events
-from palio.matching.columnar.segment import CannotCompute, CannotEncode, Segment
+from palio.matching.columnar.event_codes import CannotEncode
+from palio.matching.columnar.segment import CannotCompute, Segment
 from palio.matching.columnar.transposition import MAX_LOOKED_UP, TransposedEvents, choices_of
 from palio.matching.live_segment import LiveSegment
 from palio.matching.residuals import RowReader, check_residuals, check_residuals_of_rows

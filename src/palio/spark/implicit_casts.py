@@ -42,7 +42,7 @@ from palio.filters.expressions.validation import refusal
 from palio.filters.filter import Filter
 from palio.filters.sql_writer import expression_to_sql, name_to_sql
 from palio.languages.sql.parser import parse_condition
-from palio.languages.sql.template_cache import LITERAL, split_conjuncts, split_literals
+from palio.languages.sql.skeletons import LITERAL, split_conjuncts, split_literals
 from palio.matching.matcher import Matcher
 from palio.matching.subscription import Subscription, Subscriptions, Want
 from palio.spark.attributes import (

@@ -14,7 +14,8 @@ from palio.events.event import Event
 from palio.filters.filter import Filter
 from palio.languages.sql.lowering import lower_filter
 from palio.languages.sql.parser import parse_condition
-from palio.languages.sql.template_cache import BoundTemplate, TemplateCache, split_literals
+from palio.languages.sql.skeletons import split_literals
+from palio.languages.sql.template_cache import BoundTemplate, TemplateCache
 from palio.languages.sql.template_predicates import ExpressionPredicate, Form
 from palio.matching.columnar import bulk_load
 from palio.matching.matcher import Matcher

@@ -15,17 +15,15 @@ from hypothesis import strategies as st
 from palio.events.event import Event
 from palio.filters.filter import Filter
 from palio.languages.sql import template_cache
-from palio.languages.sql.template_cache import (
+from palio.languages.sql.skeletons import (
     LITERAL_MARKS,
-    BoundConjunction,
-    BoundTemplate,
-    TemplateCache,
     locate_list,
     locate_literals,
     split_all_conjuncts,
     split_conjuncts,
     split_literals,
 )
+from palio.languages.sql.template_cache import BoundConjunction, BoundTemplate, TemplateCache
 from palio.languages.sql.template_parameters import LIST
 from tests.languages.sql.samples import FRAGMENTS, ZONES, parsed
 from tests.languages.sql.test_templates import with_lists

@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from palio.events.event import Event
-from palio.languages.sql.template_cache import TemplateCache, split_literals
+from palio.languages.sql.skeletons import split_literals
+from palio.languages.sql.template_cache import TemplateCache
 from palio.languages.sql.template_evaluation import evaluator_of
 from palio.languages.sql.templates import Template
 from tests.languages.sql.samples import ZONES, parsed

@@ -13,7 +13,8 @@ from palio.errors import ParseError
 from palio.filters.explanation import as_written
 from palio.filters.filter import Filter
 from palio.languages.grammar import InvalidLiteral
-from palio.languages.sql.template_cache import BoundTemplate, TemplateCache, split_literals
+from palio.languages.sql.skeletons import split_literals
+from palio.languages.sql.template_cache import BoundTemplate, TemplateCache
 from palio.languages.sql.template_parameters import DECIMAL, DOUBLE, INTEGER, LIST, STRING, UnboundLiteral
 from tests.languages.sql.samples import FRAGMENTS, ZONES, parsed
 from tests.oracles.generate import Generator

@@ -15,8 +15,8 @@ import palio
 from palio.events import Event
 from palio.filters.filter import Filter
 from palio.languages.sql import template_cache
+from palio.languages.sql.skeletons import split_literals as cut_text
 from palio.languages.sql.template_cache import BoundTemplate, TemplateCache
-from palio.languages.sql.template_cache import split_literals as cut_text
 from palio.matching.columnar import bulk_kernels as kernels
 from palio.matching.columnar import bulk_load
 from palio.matching.columnar.conditions import ConditionsBuilder

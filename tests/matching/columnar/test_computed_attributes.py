@@ -15,9 +15,12 @@ import pytest
 
 from palio.errors import ParseError
 from palio.events import Event
+from palio.filters.expressions.ast import Expression
 from palio.filters.filter import Filter
+from palio.filters.tree import Leaf
 from palio.languages.sql.parser import parse_condition
-from palio.matching.columnar.computed_attributes import computed_attribute, computed_name
+from palio.matching.columnar import bulk_templates
+from palio.matching.columnar.computed_attributes import computed_attribute, computed_name, rewritten_alternatives
 from palio.matching.index_concatenation import concatenate
 from palio.matching.matcher import Matcher
 from tests.matching.suite import ids_by_row
@@ -334,6 +337,44 @@ def test_kinds_of_number_that_disagree_have_an_interval_each() -> None:
         table = pa.table({"price": own, "qty": own, "k": [3] * len(own)})
         rows = [matches(texts, event) for event in Event.from_arrow(table)]
         assert ids_by_row(matcher.match_batch(table), table.num_rows) == rows
+
+
+SHIFTS = (
+    "abs(price - {k}) < {c}",
+    "abs({k} + price) <= {c}",
+    "price - {k} BETWEEN -{c} AND {c}",
+    "abs(price - {k}) BETWEEN {c} AND 7",
+    "NOT (abs(price - -{k}) >= {c})",
+    "price - {k} IN (1, {c})",
+)
+
+
+@pytest.mark.parametrize("shift", SHIFTS)
+def test_sets_that_are_shifted_in_bulk_are_those_that_filters_have(shift: str) -> None:
+    some = random.Random(shift)
+    wholes = ["0", "7", "8", *(str(some.randrange(40)) for _ in range(4))]
+    fractions = ["5.06", "9.97", "0.1", "3.25", *(f"{some.uniform(0, 40):.3f}" for _ in range(4)), "1234567890123.4567"]
+    for centers in (wholes, fractions):
+        for step in ("0.03", "3"):
+            texts = [shift.format(k=center, c=step) for center in centers]
+            matcher = matcher_of(texts)
+            assert matcher.statistics().computed == 1  # of the attribute as the sum reads it
+            sides = [center if "- {k}" in shift else f"-{center}" for center in some.sample(centers, 3)]
+            events = [{"price": value} for center in sides for value in near(center, step)]
+            assert [matcher.match(event) for event in events] == [matches(texts, event) for event in events]
+
+
+def test_conditions_that_differ_in_what_is_subtracted_are_rewritten_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    alone: list[Expression] = []
+
+    def rewritten_alone(expression: Expression, wants: bool, timezone: str) -> list[Leaf] | None:
+        alone.append(expression)
+        return rewritten_alternatives(expression, wants, timezone)
+
+    monkeypatch.setattr(bulk_templates, "rewritten_alternatives", rewritten_alone)
+    matcher_of([f"abs(price - {n / 10}) < 3" for n in range(200)])
+    # Where the difference may have as many digits as the price, 38 digits are not enough for all decimals.
+    assert 0 < len(alone) < 150
 
 
 @pytest.mark.parametrize("seed", range(4))

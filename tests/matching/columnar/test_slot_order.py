@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from decimal import Decimal
 
+import numpy as np
 import pyarrow as pa
 from hypothesis import example, given
 from hypothesis import strategies as st
 
 from palio.filters.filter import Filter
+from palio.matching.columnar.slot_order import EXACT_FLOATS, decimal_cuts, float_cuts, number_cut
 from palio.matching.matcher import Matcher
 
 NEAR = ["0.99999999999999999", "1", "1.00000000000000001", "1.0000000000000002220446", "0.5", "2", "9007199254740993"]
@@ -37,3 +39,24 @@ def test_what_lies_between_two_constants_that_round_to_one_is_found(wheres: list
         for number, each in enumerate(filters)
         if each.matches({"x": Decimal(value)})
     }
+
+
+@given(
+    st.lists(st.tuples(st.integers(1 - EXACT_FLOATS, EXACT_FLOATS - 1), st.booleans()), min_size=1), st.integers(0, 15)
+)
+def test_cuts_at_many_decimals_are_those_at_each(cuts: list[tuple[int, bool]], scale: int) -> None:
+    found = decimal_cuts(np.array([each for each, _ in cuts]), scale, np.array([after for _, after in cuts]))
+    for at, (scaled, after) in enumerate(cuts):
+        value = Decimal(scaled).scaleb(-scale)
+        is_whole = value == value.to_integral_value()
+        assert found.exact.get(at, int(value)) == value
+        expected = number_cut(int(value) if is_whole else value, after)
+        assert (found.integers[at], found.orders[at], found.kinds[at]) == expected
+
+
+@given(st.lists(st.floats(1 - EXACT_FLOATS, EXACT_FLOATS - 1), min_size=1))
+def test_cuts_at_many_floats_are_those_at_each(values: list[float]) -> None:
+    found = float_cuts(np.array(values))
+    assert [*zip(found.integers, found.orders, found.kinds, strict=True)] == [
+        number_cut(each, False) for each in values
+    ]

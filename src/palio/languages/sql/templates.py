@@ -21,9 +21,9 @@ exceptions: a regular expression is compiled when it is bound, and decimals that
 digits as were checked when the template was made.
 
 The pieces: this module has the template; `template_parameters` and `template_predicates` what it is made of;
-`template_builder` makes templates; `template_cache` finds the template of a text; `template_evaluation` evaluates a
-bound template on an event without making a filter. The columnar index fills whole columns of literals into a template
-(`palio.matching.columnar`).
+`template_builder` makes templates; `skeletons` cuts literals out of a text, and `template_cache` finds its template;
+`template_evaluation` evaluates a bound template on an event without making a filter. The columnar index fills whole
+columns of literals into a template (`palio.matching.columnar`).
 
 Cost: a conjunction of three known conjuncts is bound in about 9 µs; parsing and lowering it takes about 200 µs.
 """

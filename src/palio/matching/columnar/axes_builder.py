@@ -155,6 +155,10 @@ class AxesBuilder:
         high[has_high] = self.cuts.add_integers(axis[has_high], upper[has_high], upper_in[has_high] == 1)
         return self._many_rows(axis, Region.NUMBER, low, high)
 
+    def add_between(self, axis: int, region: Region, lower: Int64s, upper: Int64s) -> range:
+        """Many intervals between cuts of one axis, given by their numbers."""
+        return self._many_rows(np.full(len(lower), axis, np.int64), region, lower, upper)
+
     def _many_rows(self, axis: Int64s, region: Region, lower: Int64s, upper: Int64s) -> range:
         # Single rows first, so that handles stay in the order in which they were given.
         self._flush()

@@ -37,14 +37,8 @@ import numpy as np
 from palio.errors import InvalidSubscription
 from palio.filters.expressions.text_cast import zone_of
 from palio.filters.filter import Filter
-from palio.languages.sql.template_cache import (
-    MAX_SKELETON_CHARACTERS,
-    MAX_TEMPLATE_CHARACTERS,
-    TEMPLATES,
-    BoundConjunction,
-    BoundTemplate,
-    split_all_conjuncts,
-)
+from palio.languages.sql.skeletons import MAX_SKELETON_CHARACTERS, MAX_TEMPLATE_CHARACTERS, split_all_conjuncts
+from palio.languages.sql.template_cache import TEMPLATES, BoundConjunction, BoundTemplate
 from palio.languages.sql.templates import Template
 from palio.matching.columnar import bulk_kernels as kernels
 from palio.matching.columnar.array_types import Flags, Int64s

@@ -19,14 +19,16 @@ from typing import Any
 
 import numpy as np
 
-from palio.filters.rewriting import canonical_range
+from palio.filters.expressions.ast import Attribute, Call, walk
+from palio.filters.rewriting import canonical_range, range_of_shift
 from palio.filters.value_predicates import computed_range
 from palio.languages.sql.lowering import TruthTest
-from palio.languages.sql.template_parameters import bind_some, fill_expression
+from palio.languages.sql.template_parameters import Parameter, bind_some, fill_expression, parameters_in
 from palio.languages.sql.template_predicates import BooleanAttribute, ExpressionPredicate, NullTest
 from palio.languages.sql.templates import Template
 from palio.matching.columnar.array_types import Flags, Int64s
 from palio.matching.columnar.bulk_intervals import IntervalHandles, IntervalMaker
+from palio.matching.columnar.bulk_shifts import shifted_alternatives
 from palio.matching.columnar.computed_attributes import (
     MIN_SHARING_CONDITIONS,
     computed_name,
@@ -51,6 +53,8 @@ def fill_template(
         is_rare_row[rows] = False
         done[rows] = _fill(builder, numbers[rows], special, literals.take(rows), timezone)
     rare = np.flatnonzero(is_rare_row)
+    if len(rare) == len(numbers):
+        return _fill(builder, numbers, template, literals, timezone)
     if len(rare):
         done[rare] = _fill(builder, numbers[rare], template, literals.take(rare), timezone)
     return done
@@ -64,14 +68,14 @@ def _specialised(template: Template, literals: LiteralColumns) -> Iterator[tuple
     ends = np.cumsum(counts)
     for at in np.flatnonzero(counts >= MIN_SHARING_CONDITIONS).tolist():
         rows = order[ends[at] - counts[at] : ends[at]]
-        example = _first_row(template, literals.take(rows[:1]))
+        example = _first_row(template, literals.take(rows))
         if UNREADABLE not in example:
             named = dict(zip([parameter.index for parameter in template.naming], combinations[at], strict=True))
             yield template.specialise(named, example), rows
 
 
 def _first_row(template: Template, literals: LiteralColumns) -> list[Any]:
-    _, combinations = distinct_combinations(literals, template.parameters)
+    _, combinations = distinct_combinations(literals.take(np.zeros(1, np.int64)), template.parameters)
     return combinations[0]
 
 
@@ -158,12 +162,50 @@ class _RareExpressions:
         """The ranges of an inner value that expressions are rewritten to, as alternatives; at most one holds."""
         predicate, test = group[0]
         which, given = self._combinations(predicate)
-        choices = [None if values is None else self._alternatives(predicate, test, values, taken) for values in given]
+        moved = self._shifted(predicate, test, given, taken)
+        choices = [
+            None if values is None else shifted or self._alternatives(predicate, test, values, taken)
+            for values, shifted in zip(given, moved, strict=True)
+        ]
         ones = np.ones(len(which), np.int64)
         for at in range(max((len(each) for each in choices if each is not None), default=1)):
             # A row with fewer alternatives has none that holds here.
             chosen = [None if each is None else each[at] if at < len(each) else [] for each in choices]
             yield IntervalHandles.by_choice(ones, which, chosen)
+
+    def _shifted(
+        self, predicate: Any, test: TruthTest, given: Sequence[Mapping[int, Any] | None], taken: set[str]
+    ) -> list[list[list[int]] | None]:
+        """The alternatives of expressions that add or subtract one of their literals; None where there is none.
+
+        What is asked of the sum is found once for each choice of the other literals.
+        """
+        found: list[list[list[int]] | None] = [None] * len(given)
+        added = _added_parameter(predicate.expression)
+        if added is None:
+            return found
+        function, at = added
+        by_others: dict[tuple[str, ...], list[tuple[int, Mapping[int, Any]]]] = {}
+        for row, values in enumerate(given):
+            if values is not None:
+                others = tuple([repr(value) for index, value in values.items() if index != at])
+                by_others.setdefault(others, []).append((row, values))
+        for members in by_others.values():
+            if len(members) < MIN_SHARING_CONDITIONS:
+                continue
+            condition = bind_some(predicate.expression, members[0][1]), test is TruthTest.TRUE, self._timezone
+            shift, inner = range_of_shift(*condition), canonical_range(*condition)
+            if shift is None or inner is None or not isinstance(inner[0], Call):
+                continue
+            name = computed_name(inner[0], self._timezone)
+            if name in taken:
+                continue
+            constants = [-own[at] if function == "+" else own[at] for _, own in members]
+            made = shifted_alternatives(self._builder, name, shift[1], constants)
+            for (row, _), alternatives in zip(members, made, strict=True):
+                found[row] = alternatives
+            self.names.add(name)
+        return found
 
     def _alternatives(
         self, predicate: Any, test: TruthTest, given: Mapping[int, Any], taken: set[str]
@@ -201,6 +243,20 @@ class _RareExpressions:
         else:
             value, compared = bind_some(predicate.value, given), predicate.compared
         return self._maker.intervals_of_one(computed_name(value, self._timezone), compared, test, given)
+
+
+def _added_parameter(expression: Any) -> tuple[str, int] | None:
+    """The literal, by index, that is the only one added to or subtracted from an attribute, with the operator."""
+    added = [
+        (call.function, parameter.index)
+        for call in walk(expression)
+        if isinstance(call, Call) and call.function in ("+", "-") and len(call.arguments) == 2
+        for attribute, parameter in (call.arguments, call.arguments[:: -1 if call.function == "+" else 1])
+        if isinstance(attribute, Attribute) and isinstance(parameter, Parameter)
+    ]
+    if not added or [each.index for each in parameters_in(expression)].count(added[0][1]) > 1:
+        return None
+    return added[0] if len(set(added)) == 1 else None
 
 
 def _selects(group: PredicateGroup) -> bool:

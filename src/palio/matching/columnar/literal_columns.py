@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import chain
 from typing import Any, Final, Protocol
@@ -56,6 +56,7 @@ class TextLiterals:
     end: Int64s  # the one behind the last
     template: Template
     timezone: str
+    _known: dict[tuple[Parameter, ...], tuple[Int64s, list[Any]]] = field(default_factory=dict, init=False)
 
     def integers(self, parameter: Parameter) -> Int64s:
         values = np.empty(len(self.first), np.int64)
@@ -64,7 +65,11 @@ class TextLiterals:
         return -values if parameter.before == "-" else values
 
     def distinct(self, parameters: Sequence[Parameter]) -> tuple[Int64s, list[Any]]:
-        return self._distinct(parameters[0], *self._columns(parameters))
+        # Asked for once to tell which expressions rows share, and again to fill them.
+        key = tuple(parameters)
+        if key not in self._known:
+            self._known[key] = self._distinct(parameters[0], *self._columns(parameters))
+        return self._known[key]
 
     def listed(self, parameter: Parameter) -> tuple[Int64s, Int64s, list[Any]]:
         counts = self.end - self.first - len(self.template.parameters) + 1

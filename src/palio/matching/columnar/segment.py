@@ -6,8 +6,7 @@ conditions (`residual_numbers`) are decided by their filters, in `palio.matching
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from decimal import Decimal
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import cached_property
 from itertools import product
 from math import prod
@@ -16,12 +15,11 @@ from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from palio.errors import PalioError
 from palio.events.arrow import read_column
 from palio.events.names import join_path
-from palio.events.nested_content import Group, GroupedAttributes, values_within
+from palio.events.nested_content import Group, GroupedAttributes
 from palio.filters.array_choice import MAX_CHOICES
 from palio.filters.expressions.coercion import Arrays
 from palio.filters.tree import Attributes
@@ -37,6 +35,18 @@ from palio.matching.columnar.arrow_columns import (
     simplify,
 )
 from palio.matching.columnar.axes import Axes
+from palio.matching.columnar.column_codes import (
+    as_strings,
+    element_reader,
+    holds_fractions,
+    holds_strings,
+    reader,
+    search_arrays,
+    search_column,
+    test_column,
+    words_by_row,
+    words_of_arrays,
+)
 from palio.matching.columnar.computed_attributes import (
     ComputedAttribute,
     computed_attribute,
@@ -47,10 +57,18 @@ from palio.matching.columnar.computed_columns import ColumnComputer, CompiledPro
 from palio.matching.columnar.conditions import AxisKey, ConditionsBuilder, WholeEventSearch
 from palio.matching.columnar.event_cells import COLUMN_TYPES, EventCells
 from palio.matching.columnar.event_cells import NULL as NULL_CELL
+from palio.matching.columnar.event_codes import (
+    CannotEncode,
+    EventCodes,
+    choices,
+    distinct_elements,
+    element_codes,
+    has_fraction,
+)
 from palio.matching.columnar.event_computer import Coder, EventComputer
 from palio.matching.columnar.expression_program import BoundProgram
 from palio.matching.columnar.layout import HIT_SLOT, NULL
-from palio.matching.columnar.pattern_cache import PatternCache, PatternColumn, SearchEvaluator, TextAt, TextColumn
+from palio.matching.columnar.pattern_cache import PatternCache, PatternColumn, SearchEvaluator, TextColumn
 from palio.matching.columnar.patterns import AttributeTests, EventSearches
 from palio.matching.columnar.postings import Postings
 from palio.matching.columnar.search import Searcher, row_numbers
@@ -59,14 +77,6 @@ from palio.matching.columnar.transposition import TransposedEvents
 _MAX_SPARSE_SLOTS: Final = 64  # of an axis of few constants; a value on a larger one finds its slot by a table
 _MAX_EVENT_COMPUTERS: Final = 16  # one for each program of single events
 _MAX_COMPUTED_CHOICES: Final = 64  # of elements that computed attributes read; each is a search of its own
-
-
-class CannotEncode(PalioError):
-    """The index cannot encode an event: the caller evaluates the filters one by one.
-
-    Its arrays allow more choices than are laid out, or it has a decimal where two constants that differ only beyond
-    a double's precision leave no order that is right for doubles and decimals alike.
-    """
 
 
 class CannotCompute(PalioError):
@@ -151,6 +161,10 @@ class Segment:
             own = self._axis_of.get(name)
             coders[name] = (None if own is None else self.axes.coder(own), self._tests.get(name))
         return coders
+
+    @cached_property
+    def _event_codes(self) -> EventCodes:
+        return EventCodes(self._coders, self._when_missing)
 
     @classmethod
     def build(cls, builder: ConditionsBuilder) -> Segment:
@@ -259,7 +273,7 @@ class Segment:
         if isinstance(attributes, GroupedAttributes):
             raise CannotCompute  # the values within an object are chosen together
         # An empty array has no element to choose: the attribute is missing.
-        several = {name: _distinct_elements(arrays[name]) for name in sorted(self._chosen) if arrays.get(name)}
+        several = {name: distinct_elements(arrays[name]) for name in sorted(self._chosen) if arrays.get(name)}
         if prod(map(len, several.values())) > min(_MAX_COMPUTED_CHOICES, MAX_CHOICES):
             raise CannotCompute
         others = {name: value for name, value in attributes.items() if name not in arrays or name not in self._chosen}
@@ -298,13 +312,13 @@ class Segment:
         return codes
 
     def _match_codes(self, attributes: Attributes, computed: list[int]) -> list[int]:
-        if self._misplaced and any(_has_fraction(attributes.get(name)) for name in self._misplaced):
+        if self._misplaced and any(has_fraction(attributes.get(name)) for name in self._misplaced):
             raise CannotEncode
         groups: tuple[Group, ...] = ()
         alone = attributes
         if isinstance(attributes, GroupedAttributes):
             alone, groups = attributes.ungrouped, attributes.groups
-        codes, several = self._codes(alone, groups)
+        codes, several = self._event_codes.of(alone, groups)
         codes += computed
         for name, missed in self._when_missing.items():
             if name not in attributes and not is_computed(name):
@@ -314,48 +328,7 @@ class Segment:
         if not several:
             return self.searcher.match_one(codes)
         # One search per choice, and a subscription may match several of them.
-        return sorted({number for chosen in _choices(codes, several) for number in self.searcher.match_one(chosen)})
-
-    def _codes(self, attributes: Attributes, groups: Sequence[Group]) -> tuple[list[int], list[list[tuple[int, ...]]]]:
-        """The codes of what an event says, or an object in it, and of all that one of several may be chosen from."""
-        codes: list[int] = []
-        several: list[list[tuple[int, ...]]] = []
-        coders = self._coders
-        for name, value in attributes.items():
-            found = coders.get(name)
-            if found is None:
-                continue
-            if type(value) is tuple:
-                if value:
-                    several.append(_distinct(_element_codes(found, element) for element in value))
-                else:  # no element to choose: the attribute is missing
-                    codes.extend(self._when_missing.get(name, ()))
-                continue
-            coder, tests = found
-            if coder is not None:
-                code = coder(value)
-                if code >= 0:
-                    codes.append(code)
-            if tests is not None:
-                codes.extend(tests.codes(value))  # type: ignore[arg-type]
-        several += [self._codes_of_objects(group, attributes) for group in groups]
-        return codes, several
-
-    def _codes_of_objects(self, group: Group, beside: Attributes) -> list[tuple[int, ...]]:
-        """The codes of each object of an array, in each of its own choices; what an object lacks is missing."""
-        names = {name for name, _ in values_within((group,)) if name in self._coders}
-        if not names.isdisjoint(beside):
-            raise CannotEncode  # a value beside an object may be chosen in place of its own
-        tested = names & self._when_missing.keys()
-        found: dict[tuple[int, ...], None] = {}
-        for element in group.elements:
-            lacking = tested - dict(values_within((Group(group.path, (element,)),))).keys() if tested else ()
-            missed = [code for name in lacking for code in self._when_missing[name]]
-            codes, several = self._codes(*element)
-            found |= dict.fromkeys(tuple(sorted(chosen)) for chosen in _choices(codes + missed, several))
-            if len(found) > MAX_CHOICES:
-                raise CannotEncode
-        return list(found)
+        return sorted({number for chosen in choices(codes, several) for number in self.searcher.match_one(chosen)})
 
     @property
     def reads_whole_event(self) -> bool:
@@ -396,7 +369,7 @@ class Segment:
         others = {name: batch.column(place) for name, place in plan.tested.items()}
         with plan.bind(batch) as bound:
             texts = [
-                TextColumn(name, bound.address_of(plan.columns + which), _reader(batch, place))
+                TextColumn(name, bound.address_of(plan.columns + which), reader(batch, place))
                 for which, (name, place) in enumerate(plan.texts)
             ]
             return self._match(bound, texts, others, batch.num_rows, words=words, program=program)
@@ -475,9 +448,9 @@ class Segment:
         given = list(words.values())
         if events.cells is not None:
             given.append(self._encode_cells(events.cells))
-        given += [_words_of_arrays(events.arrays(name), members) for name, members in self._members.items()]
+        given += [words_of_arrays(events.arrays(name), members) for name, members in self._members.items()]
         if self._searching is not None:
-            given.append(_search_arrays(events, self._searching))
+            given.append(search_arrays(events, self._searching))
         return self._match_arrays(columns, events.count, words.keys(), given, program)
 
     @cached_property
@@ -502,7 +475,7 @@ class Segment:
             coder, _ = self._coders[name]
             codes[place] = -1 if coder is None else coder(value)
         for name in self._misplaced & axis_of.keys():
-            if any(map(_has_fraction, cells.values[cells.places(name)])):
+            if any(map(has_fraction, cells.values[cells.places(name)])):
                 raise CannotEncode
         found = np.flatnonzero(codes >= 0)
         return cells.rows[found], codes[found]
@@ -533,10 +506,10 @@ class Segment:
         words: list[int] = []
         lacking = set(range(count)) if tests is not None and tests.when_missing else set[int]()
         for row, value in values:
-            if name in self._misplaced and _has_fraction(value):
+            if name in self._misplaced and has_fraction(value):
                 raise CannotEncode
             lacking.discard(row)
-            own = [*_element_codes((coder, tests), value), *(() if searching is None else searching(value))]
+            own = [*element_codes((coder, tests), value), *(() if searching is None else searching(value))]
             rows += [row] * len(own)
             words += own
         for row in lacking:
@@ -553,7 +526,7 @@ class Segment:
         program: BoundProgram | None = None,
     ) -> tuple[Int64s, Int32s]:
         """The candidates for columns, those of computed attributes among them, and for attributes of known words."""
-        if any(name in columns and _holds_fractions(columns[name]) for name in self._misplaced):
+        if any(name in columns and holds_fractions(columns[name]) for name in self._misplaced):
             raise CannotEncode
         bound = bind_columns(
             self.axes,
@@ -564,11 +537,11 @@ class Segment:
         others = {
             name: each for name, each in columns.items() if name in self._tests or (searched and not is_computed(name))
         }
-        strings = {name: others.pop(name) for name in list(others) if _holds_strings(others[name])}
-        plain = [_as_strings(column) for column in strings.values()]
+        strings = {name: others.pop(name) for name in list(others) if holds_strings(others[name])}
+        plain = [as_strings(column) for column in strings.values()]
         bound_texts = bind_columns(self.axes, [(0, column) for column in plain], count)
         texts = [
-            TextColumn(name, bound_texts.address_of(which), _element_reader(column))
+            TextColumn(name, bound_texts.address_of(which), element_reader(column))
             for which, (name, column) in enumerate(zip(strings, plain, strict=True))
         ]
         return self._match(bound, texts, others, count, known, words, program)
@@ -587,7 +560,7 @@ class Segment:
         present = {*(column.name for column in texts), *others, *known}
         found = [self._codes_of_missing(name, count) for name in self._when_missing if name not in present]
         found += words
-        found += [_test_column(others[name], self._tests[name]) for name in others if name in self._tests]
+        found += [test_column(others[name], self._tests[name]) for name in others if name in self._tests]
         cache = self._borrow()
         tested = [column for column in texts if column.name in self._tests]
         entries = cache.look_up(self._pattern_columns, tested, count) if tested else None
@@ -596,8 +569,8 @@ class Segment:
             found.append(cache.search(self._searching, searched, count))
             if self._searching.searches.reads_others:
                 of_events = [column for name, column in others.items() if not is_computed(name)]
-                found += [_search_column(column, self._searching) for column in of_events]
-        extras = _by_row([each for each in found if len(each[0])], count)
+                found += [search_column(column, self._searching) for column in of_events]
+        extras = words_by_row([each for each in found if len(each[0])], count)
         has_words_only = not bound.count and entries is None and program is None
         # A search may give a word several times, which `match_columns` sees to.
         if has_words_only and extras is not None and self._searching is None:
@@ -627,119 +600,9 @@ class Segment:
         return {name: PatternColumn(each, self._searching) for name, each in self._tests.items()}
 
 
-def _reader(batch: pa.RecordBatch, place: int) -> TextAt:
-    return lambda row: batch.column(place)[row].as_py()
-
-
-def _element_reader(column: pa.Array) -> TextAt:
-    return lambda row: column[row].as_py()
-
-
-def _holds_strings(column: pa.Array) -> bool:
-    kind = _plain_type(column)
-    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or kind == pa.string_view())
-
-
-def _as_strings(column: pa.Array) -> pa.Array:
-    """A column of strings as one whose strings lie side by side."""
-    if pa.types.is_dictionary(column.type):
-        column = column.dictionary_decode()
-    return column.cast(pa.large_string()) if column.type == pa.string_view() else column
-
-
-def _by_row(found: Sequence[tuple[Int64s, Int64s]], count: int) -> tuple[Int64s, Int64s] | None:
-    """Words by row, from pairs of rows and words: where each row's begin, and the words."""
-    if not found:
-        return None
-    row = np.concatenate([each[0] for each in found])
-    order = np.argsort(row, kind="stable")
-    starts = np.zeros(count + 1, np.int64)
-    np.cumsum(np.bincount(row, minlength=count), out=starts[1:])
-    return starts, np.concatenate([each[1] for each in found])[order]
-
-
-def _search_column(column: pa.Array, searching: SearchEvaluator) -> tuple[Int64s, Int64s]:
-    """What searches find in a column whose values are no strings."""
-    return _evaluate_distinct(column, searching.words_of, ())
-
-
-def _search_arrays(events: TransposedEvents, searching: SearchEvaluator) -> tuple[Int64s, Int64s]:
-    """What searches find in values that are in no column."""
-    found = [(row, word) for row, values in events.searched for value in values for word in searching.words_of(value)]
-    rows, words = zip(*found, strict=True) if found else ((), ())
-    return np.array(rows, np.int64), np.array(words, np.int64)
-
-
-def _words_of_arrays(arrays: Iterable[tuple[int, tuple[Any, ...]]], members: ArrayMembers) -> tuple[Int64s, Int64s]:
-    found = [(row, code) for row, array in arrays for code in members.codes(array)]
-    return np.array([row for row, _ in found], np.int64), np.array([code for _, code in found], np.int64)
-
-
 def _runs(numbers: Int32s) -> Int32s:
     """Sorted numbers as runs of consecutive ones."""
     breaks = np.flatnonzero(np.diff(numbers) != 1) + 1
     first = numbers[np.concatenate([[0], breaks])] if len(numbers) else numbers
     last = numbers[np.concatenate([breaks, [len(numbers)]]) - 1] if len(numbers) else numbers
     return np.stack([first, last + 1], axis=1).astype(np.int32)
-
-
-def _has_fraction(value: Any) -> bool:
-    return isinstance(value, Decimal | float) or (isinstance(value, tuple) and any(map(_has_fraction, value)))
-
-
-def _holds_fractions(column: pa.Array) -> bool:
-    kind = _plain_type(column)
-    return bool(pa.types.is_decimal(kind) or pa.types.is_floating(kind))
-
-
-def _plain_type(column: pa.Array) -> pa.DataType:
-    return column.type.value_type if pa.types.is_dictionary(column.type) else column.type
-
-
-def _test_column(column: pa.Array, tests: AttributeTests) -> tuple[Int64s, Int64s]:
-    """The codes of the tests that hold, of a column whose values are no strings."""
-    if not tests.of_others:
-        return np.zeros(0, np.int64), np.zeros(0, np.int64)
-    return _evaluate_distinct(column, tests.codes, tests.when_null)
-
-
-def _evaluate_distinct(
-    column: pa.Array, evaluate: Callable[[Any], Sequence[int]], when_null: Sequence[int]
-) -> tuple[Int64s, Int64s]:
-    """Words by row: each distinct value of a column is tested once."""
-    # Nulls of a plain column become an entry of the dictionary; of a dictionary column, null indices (filled below).
-    encoded = column if pa.types.is_dictionary(column.type) else pc.dictionary_encode(column, null_encoding="encode")
-    found = [evaluate(value) for value in read_column(encoded.dictionary)]
-    lengths = np.array([len(each) for each in found] + [len(when_null)], np.int64)
-    flat = np.array([code for each in [*found, when_null] for code in each], np.int64)
-    starts = np.zeros(len(lengths), np.int64)
-    np.cumsum(lengths[:-1], out=starts[1:])
-    index = pc.fill_null(encoded.indices.cast(pa.int64()), len(found)).to_numpy(zero_copy_only=False)
-    count = lengths[index]
-    rows = np.repeat(np.arange(len(index), dtype=np.int64), count)
-    offset = np.arange(len(rows), dtype=np.int64) - np.repeat(np.cumsum(count) - count, count)
-    return rows, flat[np.repeat(starts[index], count) + offset]
-
-
-def _element_codes(found: Coder, element: Any) -> tuple[int, ...]:
-    coder, tests = found
-    code = -1 if coder is None else coder(element)
-    own = (code,) if code >= 0 else ()
-    return own if tests is None else own + tests.codes(element)
-
-
-def _choices(codes: list[int], several: Sequence[Sequence[tuple[int, ...]]]) -> Iterator[list[int]]:
-    """Every choice of one element per array is an event of its own; what any of them matches, the event does."""
-    if prod(map(len, several)) > MAX_CHOICES:
-        raise CannotEncode
-    for chosen in product(*several):
-        yield codes + [code for element in chosen for code in element]
-
-
-def _distinct_elements(array: tuple[Any, ...]) -> list[Any]:
-    """Each element once; equal ones that a computation may tell apart, 1.0 and 1.00, both stay."""
-    return list({(type(each), repr(each)): each for each in array}.values())
-
-
-def _distinct(alternatives: Iterable[tuple[int, ...]]) -> list[tuple[int, ...]]:
-    return list(dict.fromkeys(alternatives))

@@ -18,6 +18,7 @@ from __future__ import annotations
 import math
 import struct
 from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from enum import IntEnum
@@ -29,7 +30,7 @@ import numpy as np
 
 from palio.events.values import MAX_INT64, MIN_INT64
 from palio.matching.columnar import encoding_kernels as kernels
-from palio.matching.columnar.array_types import AnyArray, Bytes, Flags, Int64s
+from palio.matching.columnar.array_types import AnyArray, Bytes, Flags, Floats, Int64s
 from palio.matching.columnar.layout import (
     CUT_AFTER_DECIMAL,
     CUT_AFTER_INTEGER,
@@ -149,12 +150,48 @@ def _float_at(order: int) -> float:
     return value
 
 
+def float_orders(values: Floats) -> Int64s:
+    """`float_order` of many floats, none of them NaN."""
+    bits = (values + 0.0).view(np.int64)
+    return np.where(bits >= 0, bits, bits ^ _MAGNITUDE)
+
+
 def integer_cuts(values: Int64s, after: Flags) -> tuple[Int64s, Int64s, Bytes]:
     """`number_cut` for many integers inside 64 bits at once."""
-    bits = (values.astype(np.float64) + 0.0).view(np.int64)
-    order = np.where(bits >= 0, bits, bits ^ _MAGNITUDE)
     kinds = np.where(after, np.uint8(CUT_AFTER_INTEGER), np.uint8(CUT_BEFORE_INTEGER))
-    return values + after, order + after, kinds
+    return values + after, float_orders(values.astype(np.float64)) + after, kinds
+
+
+@dataclass(frozen=True, slots=True)
+class FractionCuts:
+    """`number_cut` for many decimals or floats at once."""
+
+    integers: Int64s
+    orders: Int64s
+    kinds: Bytes
+    after: Flags
+    exact: Mapping[int, Decimal]
+    """The constants of cuts at decimals that are no integers, by place."""
+
+
+def decimal_cuts(scaled: Int64s, scale: int, after: Flags) -> FractionCuts:
+    """Cuts at integers below 2^53 divided by a power of ten."""
+    one = 10**scale
+    is_whole = scaled % one == 0
+    kinds = np.where(after, np.uint8(CUT_AFTER_DECIMAL), np.uint8(CUT_BEFORE_DECIMAL))
+    kinds[is_whole] = np.where(after[is_whole], np.uint8(CUT_AFTER_INTEGER), np.uint8(CUT_BEFORE_INTEGER))
+    places = np.flatnonzero(~is_whole).tolist()
+    exact = {at: Decimal(f"{scaled[at]}E-{scale}").normalize() for at in places}
+    # Rounded once, because both are floats.
+    orders = float_orders(scaled / one) + after
+    return FractionCuts(np.where(after, scaled // one + 1, -(-scaled // one)), orders, kinds, after, exact)
+
+
+def float_cuts(values: Floats) -> FractionCuts:
+    """Cuts before floats of a size below 2^53."""
+    kinds = np.full(len(values), CUT_BY_FLOAT, np.uint8)
+    integers = np.ceil(values).astype(np.int64)
+    return FractionCuts(integers, float_orders(values), kinds, np.zeros(len(values), np.bool_), {})
 
 
 class CutConstants:
@@ -174,6 +211,8 @@ class CutConstants:
         self.others: list[tuple[int, Number]] = []
         # Those at integers that came in bulk: numbers, axes, values, after.
         self.arrays: list[tuple[Int64s, Int64s, Int64s, Flags]] = []
+        # Those at fractions that came in bulk: the first of their numbers, which follow each other, with one axis.
+        self.fractions: list[tuple[int, int, FractionCuts]] = []
 
     def add(self, axis: int, region: Region, value: Any, after: bool) -> int:
         """The number of a cut, a new one where it is not known."""
@@ -213,6 +252,22 @@ class CutConstants:
         self.arrays.append((numbers, axis, values, after))
         return numbers
 
+    def add_decimals(self, axis: int, scaled: Int64s, scale: int, after: Flags) -> Int64s:
+        """The numbers of many cuts at decimals of one axis, each an integer below 2^53 divided by a power of ten."""
+        keys, which = np.unique(scaled << 1 | after, return_inverse=True)
+        return self._add_fractions(axis, decimal_cuts(keys >> 1, scale, (keys & 1).astype(np.bool_)))[which]
+
+    def add_floats(self, axis: int, values: Floats) -> Int64s:
+        """The numbers of many cuts of one axis, each before a float of a size below 2^53."""
+        distinct, which = np.unique(values, return_inverse=True)
+        return self._add_fractions(axis, float_cuts(distinct))[which]
+
+    def _add_fractions(self, axis: int, cuts: FractionCuts) -> Int64s:
+        numbers = np.arange(self.count, self.count + len(cuts.orders), dtype=np.int64)
+        self.fractions.append((self.count, axis, cuts))
+        self.count += len(numbers)
+        return numbers
+
 
 class CutOrder:
     """The order of the cuts at numbers, dates and timestamps, on each axis and region."""
@@ -220,7 +275,8 @@ class CutOrder:
     def __init__(self, cuts: CutConstants) -> None:
         single = len(cuts.numbers)
         bulk_axis, bulk_values, bulk_after = self._take_bulk(cuts)
-        count = single + len(bulk_axis)
+        whole = single + len(bulk_axis)
+        count = whole + sum(len(each.orders) for _, _, each in cuts.fractions)
         self.axis, self.region = np.empty(count, np.int64), np.full(count, int(Region.NUMBER))
         self.after = np.empty(count, np.bool_)
         self.axis[:single], self.region[:single], self.after[:single] = (
@@ -228,13 +284,13 @@ class CutOrder:
             cuts.regions,
             cuts.after,
         )
-        self.axis[single:], self.after[single:] = bulk_axis, bulk_after
+        self.axis[single:whole], self.after[single:whole] = bulk_axis, bulk_after
         self.integers, self.orders = np.zeros(count, np.int64), np.zeros(count, np.int64)
         self.kinds = np.zeros(count, np.uint8)
         self.beyond = np.zeros(count, np.bool_)
         self.exact: dict[int, Number] = {}
         place = self.place
-        where = np.concatenate([place[cuts.integer_numbers], np.arange(single, count)])
+        where = np.concatenate([place[cuts.integer_numbers], np.arange(single, whole)])
         values = np.concatenate([np.array(cuts.integers, np.int64), bulk_values])
         found = integer_cuts(values, self.after[where])
         self.integers[where], self.orders[where], self.kinds[where] = found
@@ -246,6 +302,14 @@ class CutOrder:
             self.kinds[number] = kind
             if kind in (CUT_BEFORE_DECIMAL, CUT_AFTER_DECIMAL):
                 self.exact[number] = value
+        for first, axis, each in cuts.fractions:
+            end = whole + len(each.orders)
+            self.axis[whole:end], self.after[whole:end] = axis, each.after
+            self.integers[whole:end], self.orders[whole:end] = each.integers, each.orders
+            self.kinds[whole:end] = each.kinds
+            self.exact |= {whole + at: value for at, value in each.exact.items()}
+            place[first : first + len(each.orders)] = np.arange(whole, end)
+            whole = end
 
     def _take_bulk(self, cuts: CutConstants) -> tuple[Int64s, Int64s, Flags]:
         """The cuts that came as whole arrays, each once; `place` says where each of all cuts is kept."""
