@@ -13,7 +13,8 @@ from palio.routing.combinations import Combination, legal_combinations
 from palio.simulation import Network
 from tests.simulation.scenarios import FAULTY_LINKS, Scenario, condition, event, hosts
 
-COMBINATIONS = [each for each in legal_combinations() if not each.is_hierarchical]
+# In others events take links that watermarks do not.
+COMBINATIONS = [each for each in legal_combinations() if not each.has_homes and not each.has_publisher_trees]
 every_combination = pytest.mark.parametrize("combination", COMBINATIONS, ids=str)
 
 
@@ -192,6 +193,13 @@ def test_what_is_told_holds_for_confirmed_events_while_links_and_brokers_break(p
 def test_a_hundred_seeds_with_confirmed_events(combination: Combination, faulty: bool) -> None:
     for seed in range(9000, 9100):
         judged_with_confirmations(combination, seed, faulty)
+
+
+@pytest.mark.parametrize("choices", [{"forwarding": "group"}, {"options": {"paths": "publisher"}}])
+def test_where_events_take_other_links_than_watermarks_there_is_no_completeness(choices: dict[str, Any]) -> None:
+    options = {**choices.get("options", {}), "completeness": 1.0}
+    with pytest.raises(IllegalCombination, match="watermarks go by the links of the shared tree"):
+        Combination("identity", **{**choices, "options": options})
 
 
 def test_a_hierarchy_has_no_completeness() -> None:
