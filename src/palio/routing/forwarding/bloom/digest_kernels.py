@@ -21,6 +21,7 @@ from palio.matching.columnar.native import (
     u8_at,
     u16_at,
     u32_at,
+    wrapped,
 )
 
 # Fields of a `DigestTable` for the kernels: addresses, and sizes, in one array of int64.
@@ -153,6 +154,7 @@ def gather_digests(
                     while left != 0:
                         put_i32(bits, made, (word << 6) + lowest_bit(left))
                         made += 1
-                        left &= left - 1
+                        # Wrapped for the interpreter: with bit 63 alone its number would never become 0.
+                        left = wrapped(left & (left - 1))
     put_i64(starts, last, made)
     return made
