@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -9,6 +10,9 @@ from hypothesis import strategies as st
 from palio.errors import InvalidArgument
 from palio.filters.filter import Filter
 from palio.filters.tree import Leaf
+from palio.matching.columnar.kernel_interpreter import interpreted
+from palio.matching.columnar.native import address_of
+from palio.routing.forwarding.bloom import digest_kernels
 from palio.routing.forwarding.bloom.classical import CountingBloom, has_all, is_smaller_sparse
 from palio.routing.forwarding.bloom.digest import (
     MAX_TWO_BYTE_WIDTH,
@@ -171,3 +175,13 @@ def test_what_was_added_twice_must_be_removed_twice() -> None:
     assert counting.bits == ()
     with pytest.raises(KeyError):
         counting.remove((1, 2))
+
+
+def test_the_last_bit_of_a_word_is_gathered_before_kernels_are_compiled_too() -> None:
+    rows, numbers = np.array([0, 0, 1], np.int64), np.array([0, 1, 1], np.int32)
+    bits_of = np.array([[63, 5], [127, 63]], np.int32)
+    for gather in (digest_kernels.gather_digests, interpreted(digest_kernels.gather_digests)):
+        starts, bits, present = np.zeros(3, np.int64), np.zeros(64, np.int32), np.zeros(2, np.int64)
+        matches = (address_of(rows), address_of(numbers), 3, 2)
+        made = gather(matches, (address_of(bits_of), 2), address_of(present), 2, address_of(starts), address_of(bits))
+        assert (starts.tolist(), bits[:made].tolist()) == ([0, 3, 5], [5, 63, 127, 63, 127])

@@ -21,6 +21,7 @@ from palio.matching.columnar.native import (
     u8_at,
     u16_at,
     u32_at,
+    wrapped,
 )
 
 # Fields of a `DigestTable` for the kernels: addresses, and sizes, in one array of int64.
@@ -147,16 +148,13 @@ def gather_digests(
         # Reading the bitmap word by word sorts the bits and drops duplicates; it is cleared on the way.
         if at > first:
             for word in range(words):
-                both = i64_at(present, word)
-                if both != 0:
+                left = i64_at(present, word)
+                if left != 0:
                     put_i64(present, word, 0)
-                    # By halves: where Python interprets this, a word with its highest bit set is a negative number of
-                    # any size, and clearing its lowest bit again and again would never end.
-                    for half in range(0, 64, 32):
-                        left = (both >> half) & 0xFFFF_FFFF
-                        while left != 0:
-                            put_i32(bits, made, (word << 6) + half + lowest_bit(left))
-                            made += 1
-                            left &= left - 1
+                    while left != 0:
+                        put_i32(bits, made, (word << 6) + lowest_bit(left))
+                        made += 1
+                        # Wrapped for the interpreter: with bit 63 alone its number would never become 0.
+                        left = wrapped(left & (left - 1))
     put_i64(starts, last, made)
     return made
