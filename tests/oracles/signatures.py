@@ -104,6 +104,19 @@ _TABLE = """
     md5 sha1 sha : bytes : string
     sha2 : string bits : string
     conv : text base base : string
+    mask : text : string
+    mask : text mask_character mask_character mask_character mask_character : string
+    luhn_check : text : boolean
+    regexp_count regexp_instr : text grouped : int
+    regexp_substr : text grouped : string
+    unhex : text : binary
+    unhex : digits_text : binary
+    encode : text charset : binary
+    to_binary try_to_binary : text notation : binary
+    parse_url try_parse_url : url url_part : string
+    get_json_object : json json_path : string
+    format_string printf : text_format text : string
+    format_string printf : integer_format integer : string
 
     abs negative : integer : bigint
     abs negative : real : double
@@ -131,6 +144,9 @@ _TABLE = """
     try_add try_subtract try_multiply : real real : double
     try_divide : integer integer : double
     zeroifnull nullifzero : integer : bigint
+    bit_count : integer : int
+    bit_get getbit : bigint bit : int
+    width_bucket : real real real count : bigint
 
     year quarter month day dayofmonth dayofweek weekday dayofyear weekofyear : day : int
     dayname monthname : day : string
@@ -145,6 +161,8 @@ _TABLE = """
     trunc : day unit : date
     date_trunc : clock_unit safe_moment : timestamp
     make_date : year_number month_number day_number : date
+    make_timestamp try_make_timestamp : year_number month_number day_number hour minute seconds : timestamp
+    to_char to_varchar : safe_moment writing : string
     timestampadd dateadd date_add : counted short safe_moment : timestamp
     timestampdiff datediff date_diff timediff : counted safe_moment safe_moment : bigint
     to_date try_to_date : day : date
@@ -198,12 +216,5 @@ ELSEWHERE = frozenset(
     yearofweek dayofweek_iso second_with_fraction""".split()
 )
 """What the grammar of `generate.py` writes by itself, as an operator or construct or with arguments of one type."""
-
-WITH_FORMATS = frozenset(
-    """bit_count bit_get encode format_string get_json_object getbit luhn_check make_timestamp mask parse_url printf
-    regexp_count regexp_instr regexp_substr to_binary to_char to_varchar try_make_timestamp try_parse_url try_to_binary
-    unhex width_bucket""".split()
-)
-"""Functions of formats and notations, which `tests/filters/expressions/format_forms.py` compares with Spark."""
 
 LEFT_OUT = EXTENSION_FUNCTIONS | {"typeof"}

@@ -40,6 +40,27 @@ _READING = ("yyyy-MM-dd", "yyyy-MM-dd HH:mm:ss", "yyyy-MM-dd[ HH:mm[:ss]]", "yyy
 _NEVER_NULL = frozenset("nums names string counted distance index".split())
 # fmt: on
 
+_MASK_CHARACTERS = ("*", "q", "0", "-")
+_CHARSETS = ("UTF-8", "utf-8", "US-ASCII", "ISO-8859-1", "UTF-16BE", "UTF-16LE", "UTF-16")
+_URLS = (
+    "http://a.b/c?d=1#e",
+    "https://u:p@host:8080/x/y;z?q=&r=%20",
+    "ftp://h",
+    "mailto:a@b",
+    "/only/path",
+    "http://h?d",
+)
+_URL_PARTS = ("HOST", "PATH", "QUERY", "REF", "PROTOCOL", "FILE", "AUTHORITY", "USERINFO")
+_JSON = (
+    '{"a": 1, "b": {"c": [1, "x", null]}}',
+    '[{"a": 1.50}, {"a": "ä"}]',
+    '{"a": true}',
+    '{"a": ',
+    "7",
+    '{"a.b": 2}',
+)
+_JSON_PATHS = ("$", "$.a", "$.b.c", "$.b.c[1]", "$[0].a", "$['a.b']", "$.missing", "a")
+
 
 class Values(Writer):
     """A value of any type, and the arguments of functions."""
@@ -189,6 +210,22 @@ class Values(Writer):
             "counted": lambda: Expr(self.word(random.choice(_COUNTED)), Type("unit")),
             "writing": lambda: self.text(random.choice(_WRITING)),
             "reading": lambda: self.text(random.choice(_READING)),
+            "mask_character": lambda: self.text(random.choice(_MASK_CHARACTERS)) if self.chance(0.8) else self.null(),
+            "charset": lambda: self.text(random.choice(_CHARSETS)),
+            "notation": lambda: self.text(random.choice(("hex", "utf-8", "base64", "HEX"))),
+            "digits_text": lambda: self.text(random.choice(("", "61", "616", "6G", "c3A4", "FF00"))),
+            "url": lambda: self.text(random.choice(_URLS)) if self.chance(0.8) else self.value(STRING, depth),
+            "url_part": lambda: self.text(random.choice(_URL_PARTS)),
+            "json": lambda: self.text(random.choice(_JSON)) if self.chance(0.8) else self.value(STRING, depth),
+            "json_path": lambda: self.text(random.choice(_JSON_PATHS)),
+            "text_format": lambda: self.text(random.choice(("%s", "<%5s>", "%-6s|", "%S", "%.2s", "100%% %s"))),
+            "integer_format": lambda: self.text(
+                random.choice(("%d", "%5d", "%-5d|", "%05d", "%+d", "%,d", "%x", "%s"))
+            ),
+            "bit": lambda: self.constant(random.choice(("0", "1", "31", "62", "63")), INT),
+            "hour": lambda: self.small(-1, 24),
+            "minute": lambda: self.small(-1, 60),
+            "seconds": lambda: self.constant(random.choice(("0", "59.5", "60", "7.123456", "61")), MONEY),
             "index": lambda: self.constant(random.choice(("1", "2", "-1", "-2", "3")), INT),
             "printable": lambda: self.printable(depth),
             "flagish": lambda: self.value(random.choice((BOOLEAN, TINYINT, INT, BIGINT, DOUBLE, MONEY, STRING)), depth),

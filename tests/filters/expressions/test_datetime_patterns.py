@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from palio.filters.expressions.datetime_patterns import for_reading, for_writing
 from palio.filters.expressions.pattern_functions import PREPARED
+from palio.filters.filter import Filter
 from tests.filters.expressions.generator import quoted
 from tests.filters.expressions.spark_oracle import RAISES, SparkOracle
 
@@ -183,6 +184,16 @@ def compare_with_spark(spark: SparkSession, folder: Any, seed: int, count: int) 
             read = in_spark(zone, f"to_timestamp({quoted(text)}, {quoted(pattern)})")
             mine = computed("to_timestamp", pattern, zone, text)
             assert (mine, text, pattern) == (None if read is RAISES else read, text, pattern)
+
+
+@pytest.mark.parametrize("function", ["to_date", "to_timestamp", "unix_timestamp"])
+def test_a_time_needs_no_pattern_so_that_null_for_one_does_not_matter(function: str) -> None:
+    """As in Spark, which does not look at the pattern unless it has a text to read."""
+    moment = datetime(2024, 1, 31, tzinfo=UTC)
+    wanted = Filter.parse(f"{function}(t, NULL) = {function}(t)")
+    assert wanted.matches({"t": moment})
+    assert wanted.matches({"t": moment.date()})
+    assert not wanted.matches({"t": "2024-01-31 00:00:00"})
 
 
 def test_spark_writes_and_reads_the_same(spark: SparkSession, tmp_path: Any) -> None:

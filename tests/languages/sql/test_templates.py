@@ -195,3 +195,10 @@ def test_a_literal_that_has_no_value_is_an_error_where_it_stands() -> None:
             Filter.parse("t = '\ud800'")
         with pytest.raises(ParseError, match="no time zone"):
             Filter.parse("t > DATE'2024-01-02'", timezone="Nowhere")
+
+
+def test_a_format_is_checked_although_its_skeleton_is_known() -> None:
+    for number in range(6):
+        Filter.parse(f"format_string('%s', a) = '{number}'")
+    with pytest.raises(ParseError):
+        Filter.parse("format_string('%d %d', a) = 'x'")

@@ -123,18 +123,18 @@ def _from_unixtime(pattern: Value = _DEFAULT_FORMAT) -> Computes:
 def _to_timestamp(*pattern: Value) -> Computes:
     if not pattern:
         return lambda zone, value: cast.to_moment(value, zone)
-    return partial(_moment_in, for_reading(literal_text(pattern[0])).read)
+    return partial(_moment_in, _reader(pattern[0]))
 
 
 def _to_date(*pattern: Value) -> Computes:
     if not pattern:
         return lambda zone, value: cast.to_date(value, zone)
-    read = for_reading(literal_text(pattern[0])).read
+    read = _reader(pattern[0])
     return lambda zone, value: cast.to_date(_moment_in(read, zone, value), zone)
 
 
 def _unix_timestamp(pattern: Value = _DEFAULT_FORMAT) -> Computes:
-    read = for_reading(literal_text(pattern)).read
+    read = _reader(pattern)
 
     def compute(zone: str, value: Value) -> Value:
         moment = _moment_in(read, zone, value)
@@ -144,6 +144,11 @@ def _unix_timestamp(pattern: Value = _DEFAULT_FORMAT) -> Computes:
         return micros // 1_000_000 if micros >= 0 else -(-micros // 1_000_000)  # towards 1970
 
     return compute
+
+
+def _reader(pattern: Value) -> Callable[[str, str], datetime | None]:
+    """The function that reads a text by a pattern; by NULL, no text is a moment."""
+    return (lambda text, zone: None) if pattern is None else for_reading(literal_text(pattern)).read
 
 
 def _moment_in(read: Callable[[str, str], datetime | None], zone: str, value: Value) -> datetime | None:
@@ -234,8 +239,8 @@ PREPARED: Final[Mapping[str, Callable[..., Computes]]] = MappingProxyType(
     }
 )
 
-TAKES_NULL: Final = frozenset({"mask"})
-"""Functions among them to which a NULL among the literals means something."""
+TAKES_NULL: Final = frozenset({"mask", "to_timestamp", "to_date", "unix_timestamp"})
+"""Functions among them to which a NULL among the literals means something, or which need no pattern for times."""
 
 PATTERN_FORMS: Final[dict[str, Form]] = {
     "like": _like,

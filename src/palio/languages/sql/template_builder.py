@@ -287,5 +287,7 @@ def _is_sum(expression: Expression) -> bool:
 
 def _fixed_arguments(call: Call) -> range:
     """The arguments, by place, by which a call is refused or not."""
+    if call.function == "format_string":  # the format, by which the number of values is checked
+        return range(1)
     is_escaped = call.function in ("like", "ilike") and len(call.arguments) > 2
     return range(1, len(call.arguments)) if call.function in PREPARED or is_escaped else range(0)
