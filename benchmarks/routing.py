@@ -14,7 +14,7 @@ import sys
 from importlib import import_module
 from pathlib import Path
 
-ALL = ("forwarding", "reuse", "propagation", "covering", "simulation")
+ALL = ("forwarding", "reuse", "propagation", "paths", "covering", "simulation")
 
 
 def parts() -> list[str]:

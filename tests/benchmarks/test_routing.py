@@ -7,6 +7,7 @@ import routing
 import routing_bloom
 import routing_covering
 import routing_forwarding
+import routing_paths
 import routing_prefix
 import routing_propagation
 import routing_reuse
@@ -95,3 +96,11 @@ def test_covering_sends_no_more_than_identity_and_that_no_more_than_simple_routi
     assert rows["simple"].messages >= rows["identity"].messages
     assert rows["identity"].filters_per_broker >= rows["covering"].filters_per_broker
     assert routing.main("propagation --sizes 20 --brokers 4 --json".split()) == 0
+
+
+def test_trees_of_publishers_are_shorter_and_use_more_links(capsys: pytest.CaptureFixture[str]) -> None:
+    shared, own = (routing_paths.measure(paths, "group", 10, 10, 20, 30) for paths in ("shared", "publisher"))
+    assert own.mean_hops < shared.mean_hops
+    assert own.links_used > shared.links_used
+    assert routing.main("paths --brokers 4 --extra 2 --subscriptions 4 --events 4".split()) == 0
+    assert "publisher" in capsys.readouterr().out
