@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from palio.matching.columnar.native import compiled
+from palio.matching.columnar.native import compiled, compiled_with_arrays
 
 Ints: TypeAlias = npt.NDArray[np.int64]
 Numbers: TypeAlias = npt.NDArray[np.int32]
@@ -75,7 +75,7 @@ BLOCK_POINTS = 1024  # tested together, coordinate by coordinate
 DOMINATING, DOMINATED = 0, 1
 
 
-@compiled
+@compiled_with_arrays
 def find_in_columns(columns: Any, count: int, corner: Any, direction: int, first: int, found: Any) -> tuple[int, int]:
     """Write the rows of points that dominate a corner, or are dominated by it, from row `first` on.
 

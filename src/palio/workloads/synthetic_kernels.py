@@ -7,7 +7,7 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from palio.matching.columnar.native import compiled
+from palio.matching.columnar.native import compiled, compiled_with_arrays
 
 Floats: TypeAlias = npt.NDArray[np.float64]
 Ints: TypeAlias = npt.NDArray[np.int64]
@@ -15,7 +15,7 @@ Numbers: TypeAlias = npt.NDArray[np.int32]
 Flags: TypeAlias = npt.NDArray[np.bool_]
 
 
-@compiled
+@compiled_with_arrays
 def first_of(keys: Floats, counts: Ints, chosen: Ints) -> None:
     """For each row the positions of its `counts` smallest keys, ascending by key."""
     # An insertion sort that holds `count` keys and drops the largest of them when a smaller one comes.

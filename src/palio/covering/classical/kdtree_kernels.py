@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 
 from palio.covering.covering_kernels import DOMINATED, DOMINATING
-from palio.matching.columnar.native import compiled
+from palio.matching.columnar.native import compiled_with_arrays
 
 LEAF_POINTS = 32  # points at the end of a branch
 
 
-@compiled
+@compiled_with_arrays
 def build_tree(points: Any, order: Any, starts: Any, ends: Any, bounds: Any) -> None:
     """Order points so that each node's lie together, halved by one coordinate after the other, with bounds.
 
@@ -56,7 +56,7 @@ def build_tree(points: Any, order: Any, starts: Any, ends: Any, bounds: Any) -> 
         starts[2 * node + 2], ends[2 * node + 2] = middle, end
 
 
-@compiled
+@compiled_with_arrays
 def find_in_tree(
     points: Any, alive: Any, starts: Any, ends: Any, bounds: Any, corner: Any, direction: int, found: Any
 ) -> tuple[int, int]:

@@ -306,10 +306,10 @@ def run_program(
                 take_remainder(values, valid, whole, left, right, target, rows)
             elif operation == OP_NEGATE or operation == OP_ABSOLUTE:
                 for row in range(rows):
-                    number = values[left, row]
-                    if number == _LEAST:
+                    integer = values[left, row]
+                    if integer == _LEAST:
                         exclude(valid, whole, target, row, rows)
-                    values[target, row] = -number if operation == OP_NEGATE or number < 0 else number
+                    values[target, row] = -integer if operation == OP_NEGATE or integer < 0 else integer
             elif operation == OP_DOUBLE:
                 for row in range(rows):
                     doubles[target, row] = values[left, row]

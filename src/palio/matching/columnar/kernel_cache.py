@@ -1,6 +1,6 @@
 """Disk cache of compiled kernels, shared by the processes of a machine.
 
-Compiling the kernels of matching takes 25 seconds of a processor, loading them from disk a fraction of one. Numba
+Compiling the kernels of matching takes some ten seconds of a processor, loading them from disk a fraction of one. Numba
 keeps compiled functions on disk, and this adds what processes that start together need, such as the workers of Spark:
 
 - One process compiles a kernel, and the others wait for its file. Each kernel has a lock file; a process that dies
@@ -88,6 +88,12 @@ class SharedCache:
         return str(self._own.cache_path)
 
     @property
+    def index_path(self) -> Path | None:
+        """The file that is written when a kernel is compiled, if there is one."""
+        path = Path(self._own._cache_file._index_path)
+        return path if path.exists() else None
+
+    @property
     def folders(self) -> list[Path]:
         """All folders it looks into."""
         return [Path(each.cache_path) for each in (self._own, self._beside_source) if each is not None]
@@ -138,7 +144,7 @@ class SharedCache:
         descriptor = None
         try:
             descriptor = os.open(path, os.O_CREAT | os.O_RDWR, 0o600)
-            while not _try_lock(descriptor):
+            while not try_lock(descriptor):
                 if time.monotonic() > end:
                     raise TimeoutError
                 time.sleep(_LOCK_INTERVAL_SECONDS)
@@ -149,7 +155,8 @@ class SharedCache:
             self._lock, self._holder = descriptor, threading.get_ident()
 
 
-def _try_lock(descriptor: int) -> bool:
+def try_lock(descriptor: int) -> bool:
+    """Lock an open file, until it is closed; False where another process has."""
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -226,5 +233,6 @@ def _ignore_unreadable(file: Any) -> None:
 def sources() -> str:
     """A digest of all that compiled kernels are made of."""
     folder = Path(__file__).parent
-    files = [folder / "native.py", folder / "layout.py", *sorted(folder.glob("*kernels.py"))]
+    others = [folder / name for name in ("native.py", "layout.py", "kernel_compiler.py")]
+    files = [*others, *sorted(folder.glob("*kernels.py"))]
     return sha256(b"".join(file.read_bytes() for file in files)).hexdigest()

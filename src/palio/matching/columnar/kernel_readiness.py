@@ -5,7 +5,7 @@ process of its own compiles them, at low priority, and goes on when this one end
 command of half a second need not wait. Until then kernels are interpreted (`kernel_interpreter`). Of the processes that
 start together, one compiles, and the others wait for it (`kernel_cache`).
 
-Rejected: compiling in a thread. It holds the GIL for 25 seconds, and a command that ends before loses its work; it is
+Rejected: compiling in a thread. It holds the GIL for ten seconds, and a command that ends before loses its work; it is
 left for machines where nothing can be kept on disk.
 """
 
@@ -94,7 +94,7 @@ class KernelReadiness:
 
         Whoever wrote it can run code here: it must come from the program that this process belongs to.
         """
-        if _are_recorded() or not folders():
+        if are_recorded() or not folders():
             return
         with zipfile.ZipFile(path) as archive:
             for name in archive.namelist():
@@ -106,26 +106,17 @@ class KernelReadiness:
 
     def _start(self) -> None:
         self._is_started = True
-        if _are_recorded():
+        if are_recorded():
             self._ready.set()
         else:
             threading.Thread(target=self._compile, name="palio-kernels", daemon=True).start()
 
     def _compile(self) -> None:
         """Compile in another process, or here where that fails or its work cannot be kept."""
-        if folders() and "python" in Path(sys.executable or "").name:
-            path = os.pathsep.join(path for path in sys.path if path)
-            # Output goes nowhere: a compiler that fails is noticed by what it did not leave.
-            subprocess.run(
-                [sys.executable, "-m", _COMPILER],
-                env={**os.environ, "PYTHONPATH": path},
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
-                start_new_session=True,  # Ctrl-C is for the user's process
-                check=False,
-            )
-            if _are_recorded():
+        options = compiler_process()
+        if options is not None:
+            subprocess.run(**options, check=False)
+            if are_recorded():
                 self._ready.set()
                 return
         import_module(_COMPILER).compile_kernels()
@@ -136,7 +127,22 @@ class KernelReadiness:
         self._is_started = self._ready.is_set()
 
 
-def _are_recorded() -> bool:
+def compiler_process(*arguments: str) -> dict[str, Any] | None:
+    """Options of `subprocess` for a process that compiles; None where none can be started, or its work be kept."""
+    if not folders() or "python" not in Path(sys.executable or "").name:
+        return None
+    path = os.pathsep.join(path for path in sys.path if path)
+    return {
+        "args": [sys.executable, "-m", _COMPILER, *arguments],
+        "env": {**os.environ, "PYTHONPATH": path},
+        # Output goes nowhere: a compiler that fails is noticed by what it did not leave.
+        **dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.DEVNULL),
+        "start_new_session": True,  # Ctrl-C is for the user's process
+    }
+
+
+def are_recorded() -> bool:
+    """Whether all kernels are on disk."""
     return any((folder / _record_name()).exists() for folder in folders())
 
 

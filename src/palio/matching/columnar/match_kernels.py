@@ -106,7 +106,7 @@ def run_holds(index: int, run: int, count: int, slot: int) -> bool:
     return i32_at(runs, 2 * low) <= slot <= i32_at(runs, 2 * low + 1)
 
 
-@compiled
+@inlined
 def escape_holds(index: int, work: int, place: int) -> int:
     """Check one of the rarer conditions of a record; the place of the next one, or 0 where it fails."""
     kind = u16_at(place, 0) & ~LAST

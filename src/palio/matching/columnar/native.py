@@ -23,6 +23,7 @@ from numba.extending import intrinsic
 
 from palio.matching.columnar.array_types import AnyArray
 from palio.matching.columnar.kernel_cache import keep_on_disk
+from palio.matching.columnar.kernel_compiler import KernelCompiler
 from palio.matching.columnar.kernel_interpreter import interpreted
 from palio.matching.columnar.kernel_readiness import kernel_readiness
 
@@ -53,7 +54,21 @@ def compiled(function: Function) -> Function:
 
     Until kernels are ready (see `kernel_readiness`) Python interprets it; then the first call loads or compiles it.
     """
-    dispatcher = _dispatcher(function)
+    return cast(Function, _kept(_dispatcher(function, pipeline_class=KernelCompiler, _nrt=False)))
+
+
+def compiled_with_arrays(function: Function) -> Function:
+    """A kernel that makes arrays, by the whole of Numba's compiler, which takes longer."""
+    return cast(Function, _kept(_dispatcher(function)))
+
+
+def inlined(function: Function) -> Function:
+    """Compile as a part of the kernels that call it, once."""
+    dispatcher = _dispatcher(function, pipeline_class=KernelCompiler, _nrt=False, no_cpython_wrapper=True)
+    return cast(Function, dispatcher)
+
+
+def _kept(dispatcher: Any) -> Any:
     keep_on_disk(dispatcher)
     compile_for = dispatcher._compile_for_args
 
@@ -63,15 +78,10 @@ def compiled(function: Function) -> Function:
         return compile_for(*arguments) if kernel_readiness.are_ready() else interpreted(dispatcher)
 
     dispatcher._compile_for_args = compile_or_interpret
-    return cast(Function, dispatcher)
+    return dispatcher
 
 
-def inlined(function: Function) -> Function:
-    """Compile as a part of the kernels that call it, once."""
-    return cast(Function, _dispatcher(function, no_cpython_wrapper=True))
-
-
-def _dispatcher(function: Callable[..., Any], **options: bool) -> Any:
+def _dispatcher(function: Callable[..., Any], **options: Any) -> Any:
     # Nobody calls kernels by a pointer to a C function: without the code for it, compiling takes a twentieth less.
     dispatcher = _jit(nogil=True, error_model="numpy", no_cfunc_wrapper=True, **options)(function)
     # Numba compiles again for every constant and every width of integer that a function is called with; here they

@@ -80,7 +80,7 @@ def has_room(tested: int, cache: int, length: int) -> bool:
     )
 
 
-@compiled
+@inlined
 def add_entry(tested: int, value: int, length: int, end: int, row: int) -> int:
     """Evaluate the patterns on a new value and give it an entry; there must be room for it."""
     cache = i64_at(tested, TESTED_CACHE)

@@ -186,7 +186,7 @@ def copy_rows(
                 level = finest_level(access_low, access_high, first, end, this_axis, levels)
                 level = takers[this_axis, level]
                 shift = levels.shifts[this_axis, level]
-                count, _ = copy_union(
+                count, _has_edges = copy_union(
                     access_low,
                     access_high,
                     first,
