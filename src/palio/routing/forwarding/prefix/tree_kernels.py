@@ -16,7 +16,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from palio.matching.columnar.native import compiled, inlined
+from palio.matching.columnar.native import compiled, compiled_with_arrays, inlined
 
 Numbers: TypeAlias = npt.NDArray[np.int32]
 Offsets: TypeAlias = npt.NDArray[np.int64]
@@ -244,7 +244,7 @@ def collect_tags(
         understood[tree] = fine and at == stop
 
 
-@compiled
+@compiled_with_arrays
 def union_below(tags: Words, parents: Numbers, width: int, below: Words) -> None:
     """Write the tags of every node and of all nodes below it; children have higher numbers than their parents."""
     below[:] = tags
