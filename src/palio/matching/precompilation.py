@@ -76,7 +76,7 @@ class Precompilation:
 def compile_kernels(report: Callable[[int, int], None] | None = None) -> Precompilation:
     """Compile every kernel of matching that is not on disk; `report` gets how many are ready, and how many there are.
 
-    Costs some ten seconds of a processor the first time, or half as long on two, and half a second afterwards.
+    Costs some 15 seconds of a processor the first time, which two share, and half a second afterwards.
     """
     started, began = time.perf_counter(), time.time()
     found = list(kernels())

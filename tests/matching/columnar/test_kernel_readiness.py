@@ -67,6 +67,22 @@ def test_a_compiler_that_fails_is_followed_by_one_in_this_process(
     assert names == ["palio-kernels"]
 
 
+def test_where_no_compiler_works_nobody_waits_for_it(
+    folder: Path, start_compiler: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail() -> None:
+        raise RuntimeError("no compiler here")
+
+    start_compiler(lambda: None)
+    monkeypatch.setattr(precompilation, "compile_kernels", fail)
+    readiness = KernelReadiness()
+    readiness.wait_until_ready()
+    assert not readiness.are_ready()
+    assert [each.getMessage() for each in caplog.records] == [
+        "the kernels of matching cannot be compiled; matching stays slow"
+    ]
+
+
 def test_where_nothing_can_be_kept_no_process_is_started(start_compiler: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "folders", list)
     readiness = KernelReadiness()

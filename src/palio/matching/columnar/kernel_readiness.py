@@ -11,6 +11,7 @@ left for machines where nothing can be kept on disk.
 
 from __future__ import annotations
 
+import logging
 import os
 import subprocess
 import sys
@@ -31,6 +32,7 @@ from numba.core import codegen
 
 from palio.matching.columnar.kernel_cache import folders, sources
 
+log = logging.getLogger("palio.kernels")
 _COMPILER: Final = "palio.matching.precompilation"  # run as a program, it compiles all kernels
 _CACHE_SUFFIXES: Final = (".nbi", ".nbc")  # of Numba's index of a kernel, and of its code
 _codegen: Any = codegen  # without types
@@ -42,6 +44,7 @@ class KernelReadiness:
 
     def __init__(self) -> None:
         self._ready = threading.Event()
+        self._ended = threading.Event()  # compiling has ended, well or not
         self._is_started = False
         self._lock = threading.Lock()
         self._here = threading.local()  # whether this thread compiles what it calls
@@ -57,9 +60,9 @@ class KernelReadiness:
         return self._ready.is_set()
 
     def wait_until_ready(self) -> None:
-        """Wait until kernels are compiled, for work that would take longer without them."""
+        """Wait until kernels are compiled, for work that would take longer without them; or until they cannot be."""
         if not self.are_ready():
-            self._ready.wait()
+            self._ended.wait()
 
     @contextmanager
     def compiling_here(self) -> Iterator[None]:
@@ -77,6 +80,7 @@ class KernelReadiness:
             with suppress(OSError):  # a full disk: the next process looks at every kernel
                 (folder / _record_name()).touch()
         self._ready.set()
+        self._ended.set()
 
     def write_archive(self, folder: Path) -> Path | None:
         """Write all compiled kernels into a file, for machines of this kind; None where they are not compiled."""
@@ -112,6 +116,12 @@ class KernelReadiness:
             threading.Thread(target=self._compile, name="palio-kernels", daemon=True).start()
 
     def _compile(self) -> None:
+        try:
+            self._compile_somewhere()
+        finally:
+            self._ended.set()
+
+    def _compile_somewhere(self) -> None:
         """Compile in another process, or here where that fails or its work cannot be kept."""
         options = compiler_process()
         if options is not None:
@@ -119,11 +129,16 @@ class KernelReadiness:
             if are_recorded():
                 self._ready.set()
                 return
-        import_module(_COMPILER).compile_kernels()
+        try:
+            import_module(_COMPILER).compile_kernels()
+        except Exception:
+            # A fault of this installation: everything works on, interpreted.
+            log.exception("the kernels of matching cannot be compiled; matching stays slow")
 
     def _forget_compiler(self) -> None:
         """In a forked process no thread waits for the compiler: it starts one of its own, which waits for the other."""
         self._lock = threading.Lock()
+        self._ended = threading.Event()
         self._is_started = self._ready.is_set()
 
 
