@@ -1,6 +1,6 @@
 """Kernels of bulk load: splitting conditions into skeletons and literals without a Python object each.
 
-`split_literals` splits as `palio.languages.sql.template_cache` does, which says why that is right; a property test
+`split_literals` splits as `palio.languages.sql.skeletons` does, which says why that is right; a property test
 compares the two. A line with anything unusual (a backslash, a comment, a letter beyond ASCII outside of quotes) gets no
 skeleton and is left to the parser. Skeletons and literals are numbered by open hash tables (linear probing, FNV-1a).
 """
