@@ -131,8 +131,8 @@ class TestEveryExactGraph:
 
 
 def large_filters_that_cover_each_other() -> tuple[Filter, Filter]:
-    alternatives = [f"a{at} > 1 AND b{at} > 1" for at in range(70)]
-    return tuple(Filter.parse(" OR ".join([*alternatives, *more])) for more in ([], ["a0 > 2 AND b0 > 1"]))
+    alternatives = [f"a > {at} AND b < {at}" for at in range(90)]
+    return tuple(Filter.parse(" OR ".join([*alternatives, *more])) for more in ([], ["a > 89 AND b < 88"]))
 
 
 def what_is_said() -> str:

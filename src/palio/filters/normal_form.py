@@ -24,7 +24,7 @@ from palio.filters.value_sets import FULL, STRINGS, ValueSet, intersection_of, u
 
 # Of a tree that is expanded to a disjunction of conjunctions. Minimising compares all pairs, again after each merge.
 MAX_CONJUNCTIONS = 16
-_MAX_COMPARED_PAIRS = 4096  # of alternatives of an OR; further ones are not searched for covered ones
+_MAX_COMPARED_PAIRS = 4096  # of alternatives of an OR that is searched for covered ones
 _MAX_COMPARED_CONDITIONS = 256  # of a large AND that is searched for redundant parts
 
 
@@ -287,19 +287,19 @@ def _uncovered(alternatives: list[Node]) -> list[Node]:
         return alternatives
     ordered = sorted(alternatives, key=sort_key)
     candidates = CoveringCandidates(ordered)
+    pairs: list[tuple[int, int]] = []
+    for place in range(len(ordered)):
+        pairs.extend((place, other) for other in candidates.covered_by(place) if other != place)
+        # All or nothing: what is left of a search that ends half-way would be searched further the next time, and a
+        # canonical form must stay as it is.
+        if len(pairs) > _MAX_COMPARED_PAIRS:
+            return ordered
     covered: set[int] = set()
-    left = _MAX_COMPARED_PAIRS
-    for place, wide in enumerate(ordered):
-        if place in covered:  # then what it covers is covered as well
-            continue
-        found = candidates.covered_by(place)
-        left -= len(found)
-        if left < 0:
-            break
-        # A later one may cover earlier ones, too: the order is by content, not by size.
-        for other in found:
-            if other != place and other not in covered and covers(wide, ordered[other]):
-                covered.add(other)
+    for wide, narrow in pairs:
+        # What a covered one covers is covered as well. A later one may cover earlier ones, too: the order is by
+        # content, not by size.
+        if wide not in covered and narrow not in covered and covers(ordered[wide], ordered[narrow]):
+            covered.add(narrow)
     return [each for place, each in enumerate(ordered) if place not in covered] if covered else ordered
 
 

@@ -15,7 +15,7 @@ import re
 from typing import Final, NamedTuple
 
 FIRST_PLACEHOLDER: Final = 0x100000  # code points for private use, 65,534 of them, in the last plane of Unicode
-_MAX_PLACEHOLDERS: Final = 0xFFFE
+_MAX_CHARACTERS: Final = 1_000  # of an expression that is split: where no `]` follows, each `[` is looked at to the end
 
 _ESCAPE: Final = r"\\(?:[^0-9A-Za-z]|[bBdDsSwWfnrtAzZ])"
 _KEPT: Final = re.compile(
@@ -48,12 +48,10 @@ class RegexSkeleton(NamedTuple):
 
 def split_literals(text: str) -> tuple[RegexSkeleton, str]:
     """The skeleton of an expression that can be parsed, and its literal characters, in order."""
+    if len(text) > _MAX_CHARACTERS:
+        return RegexSkeleton((text,), (0, 0)), ""
     parts = _KEPT.split(text)
     literals = "".join(parts[::2])
-    if (
-        _OUTSIDE_LITERALS.search(literals)
-        or len(literals) > _MAX_PLACEHOLDERS
-        or not (text.isascii() or ord(max(text)) < FIRST_PLACEHOLDER)
-    ):
+    if _OUTSIDE_LITERALS.search(literals) or not (text.isascii() or ord(max(text)) < FIRST_PLACEHOLDER):
         return RegexSkeleton((text,), (0, 0)), ""
     return RegexSkeleton(tuple(parts[1::2]), tuple(map(len, parts[::2]))), literals

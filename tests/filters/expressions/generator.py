@@ -430,6 +430,29 @@ def _array_contains(g: Generator, depth: int) -> str:
     return f"array_contains({array}, {g.random.choice(values)})"
 
 
+def _of_elements(name: str) -> Form:
+    """A condition on the elements of an array, which have a name in it."""
+
+    def form(g: Generator, depth: int) -> str:
+        array, conditions = g.random.choice(
+            (
+                ("a", ("e > 1", "e + 1 = 3", "e IS NULL", "e = i")),
+                ("g", ("e > 0.5D", "e < d")),
+                ("h", ("e = 'a'", "e LIKE '%b%'", "e IS NOT NULL")),
+            )
+        )
+        return f"{name}({array}, e -> {g.random.choice(conditions)})"
+
+    return form
+
+
+def _split(g: Generator, depth: int) -> str:
+    return f"split({g.make('text', depth)}, {g.random.choice(_SEPARATORS)})"
+
+
+_SEPARATORS = ("','", "'a'", "'[ab]'", "''", "'x+', 2", "' ', -1")
+_SPLIT_PARTS = ("'a'", "''", "'ab'", "'1'")
+_ZONES = ("'UTC'", "'America/New_York'", "'Asia/Kolkata'", "'+02:30'", "NULL")
 FORMS: dict[str, Form] = {
     "and": _logic("AND"),
     "or": _logic("OR"),
@@ -544,6 +567,14 @@ FORMS: dict[str, Form] = {
     "array_contains": _array_contains,
     "element_at": _of("element_at", _pick("a", "g", "h"), _pick("1", "-1", "2", "n")),
     "size": _of("size", _pick("a", "g", "h")),
+    "get": _of("get", _pick("a", "g", "h"), _pick("0", "1", "-1", "n")),
+    "exists": _of_elements("exists"),
+    "forall": _of_elements("forall"),
+    "split_element": lambda g, depth: f"{_split(g, depth)}[{g.random.choice('01')}]",
+    "split_size": lambda g, depth: f"size({_split(g, depth)})",
+    "split_contains": lambda g, depth: f"array_contains({_split(g, depth)}, {g.random.choice(_SPLIT_PARTS)})",
+    "from_utc_timestamp": _of("from_utc_timestamp", _moment, _pick(*_ZONES)),
+    "to_utc_timestamp": _of("to_utc_timestamp", _moment, _pick(*_ZONES)),
     **FORMAT_FORMS,
 }
 
