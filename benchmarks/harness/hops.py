@@ -226,7 +226,10 @@ def run(
     options = parser.parse_args(arguments)
     pin_to_one_core()
     gc.disable()
-    rows = [row for size in options.sizes for row in measure(size, options.events, options.poset)]
+    try:
+        rows = [row for size in options.sizes for row in measure(size, options.events, options.poset)]
+    finally:
+        gc.enable()
     if options.json:
         print(json.dumps([asdict(row) for row in rows], indent=2))
     else:

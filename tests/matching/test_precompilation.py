@@ -34,7 +34,7 @@ def started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[RecordedPro
     """The processes that were started, on a machine with two processors and an empty folder of kernels."""
     processes: list[RecordedProcess] = []
     monkeypatch.setattr(subprocess, "Popen", lambda **options: RecordedProcess(processes, options))
-    monkeypatch.setattr(os, "cpu_count", lambda: 2)
+    monkeypatch.setattr(precompilation, "_count_processors", lambda: 2)
     monkeypatch.setattr(precompilation, "folders", lambda: [tmp_path])
     monkeypatch.setattr(precompilation, "are_recorded", lambda: False)
     return processes
@@ -64,7 +64,7 @@ def test_no_second_process_where_nothing_is_to_be_done_or_kept(
 
 
 def test_no_second_process_on_one_processor(started: list[RecordedProcess], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(os, "cpu_count", lambda: 1)
+    monkeypatch.setattr(precompilation, "_count_processors", lambda: 1)
     with precompilation._second_process():
         assert not started
 

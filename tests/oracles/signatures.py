@@ -217,4 +217,9 @@ ELSEWHERE = frozenset(
 )
 """What the grammar of `generate.py` writes by itself, as an operator or construct or with arguments of one type."""
 
-LEFT_OUT = EXTENSION_FUNCTIONS | {"typeof"}
+# Written with brackets, a lambda or a literal; compared with Spark by tests/filters/expressions/generator.py.
+WITH_ELEMENTS = frozenset(
+    """exists forall get lambda variable split_contains split_element split_size from_utc_timestamp
+    to_utc_timestamp""".split()
+)
+LEFT_OUT = EXTENSION_FUNCTIONS | WITH_ELEMENTS | {"typeof"}

@@ -14,7 +14,9 @@ from palio.simulation import Network
 from tests.simulation.scenarios import FAULTY_LINKS, Scenario, condition, event, hosts
 
 # In others events take links that watermarks do not.
-COMBINATIONS = [each for each in legal_combinations() if not each.has_homes and not each.has_publisher_trees]
+COMBINATIONS = [
+    each for each in legal_combinations() if not (each.has_homes or each.has_publisher_trees or each.is_hierarchical)
+]
 every_combination = pytest.mark.parametrize("combination", COMBINATIONS, ids=str)
 
 

@@ -128,7 +128,7 @@ def _second_process() -> Iterator[None]:
     Of processes that start together, one has a second.
     """
     options = compiler_process(_FROM_END)
-    if options is None or are_recorded() or os.cpu_count() == 1:
+    if options is None or are_recorded() or _count_processors() == 1:
         yield
         return
     with (folders()[0] / "second-compiler.lock").open("w") as lock:
@@ -139,6 +139,14 @@ def _second_process() -> Iterator[None]:
             if process is not None:
                 process.terminate()  # what is left to it is on disk already
                 process.wait()
+
+
+def _count_processors() -> int:
+    """The processors that this process may use, which may be fewer than the machine has."""
+    try:
+        return len(os.sched_getaffinity(0))
+    except AttributeError:  # not on this system
+        return os.cpu_count() or 1
 
 
 @contextmanager

@@ -174,15 +174,17 @@ class Combination:
         return None
 
     def _refusal_by_sealing(self) -> str | None:
-        if not self.is_sealed or self.propagation == "flooding":
+        if not self.is_sealed:
+            return None
+        if self.has_homes or self.has_publisher_trees:
+            return "sealed events go by links of the shared tree, and those of groups and publishers' trees by others"
+        if self.propagation == "flooding":
             return None
         reads = "inner brokers would have to match content, and cannot read it"
         if self.forwarding == "reuse" and self.mode == "partial":
             return f"a partial list of keys leaves links without one, for which {reads}; take always reuse"
         if self.forwarding == "content" or (self.forwarding == "reuse" and self.mode == "never"):
             return f"without headers {reads}; take prefix, bloom, or always reuse forwarding"
-        if self.has_homes:
-            return "sealed events go by headers for links of the shared tree, not for home brokers"
         return None
 
     def _refusal_by_headers(self) -> str | None:

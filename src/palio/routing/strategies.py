@@ -327,7 +327,11 @@ def taken(kind: type[_Kind], options: Mapping[str, Any]) -> _Kind:
 
 def name_and_options(strategy: str | Options) -> tuple[str, dict[str, Any]]:
     """A strategy as a command line has it: its name, and the options that differ from their defaults."""
-    return (strategy, {}) if isinstance(strategy, str) else (strategy.name, strategy.given())
+    if isinstance(strategy, str):
+        return strategy, {}
+    if not isinstance(strategy, Options):
+        raise InvalidArgument(f"a strategy is a name such as 'covering', or typed options, not {strategy!r:.80}")
+    return strategy.name, strategy.given()
 
 
 def options_help(kinds: Iterable[type[Options]]) -> list[str]:

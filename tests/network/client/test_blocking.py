@@ -32,7 +32,8 @@ def serving() -> Iterator[Serving]:
 
 def test_they_have_the_same_calls() -> None:
     assert public(BlockingBroker) == public(Broker)
-    assert public(BlockingSubscription) - {"get", "name", "wanted", "is_durable", "dropped"} == public(Subscription)
+    inherited = {"get", "name", "wanted", "is_durable", "dropped", "complete_up_to"}
+    assert public(BlockingSubscription) - inherited == public(Subscription)
     for name in public(Broker) - {"address", "events_per_second"}:
         asked = [list(signature(getattr(kind, name)).parameters) for kind in (Broker, BlockingBroker)]
         assert asked[0] == asked[1], name
