@@ -195,7 +195,7 @@ def test_so_many_of_one_principal_may_connect(tmp_path: Path) -> None:
             palio.connect(url(server), token),
             palio.connect(url(server), other),
         ):
-            again = palio.connect(url(server), token)
+            again = palio.connect(url(server), token, patience=0)
             with pytest.raises(palio.LimitReached, match="connections_per_principal"):
                 await again.__aenter__()
 

@@ -145,7 +145,7 @@ def test_a_column_of_the_source_keeps_its_type() -> None:
 
 def test_a_broker_or_a_condition_that_is_wrong_is_named() -> None:
     with pytest.raises(PipelineError, match=r"palio://127\.0\.0\.1:1: .*nothing listens there"):
-        BrokerLogs(Brokers(("palio://127.0.0.1:1",)), "true", SCHEMA).bounds()
+        BrokerLogs(Brokers(("palio://127.0.0.1:1",), patience=0), "true", SCHEMA).bounds()
     with pytest.raises(PipelineError, match="patience is a number of seconds"):
         Brokers.from_options({"patience": "long"})
     with pytest.raises(PalioError):
