@@ -179,7 +179,7 @@ class Handshake:
     def on_open(self, channel: Channel) -> None:
         try:
             self._server.admit_connection(channel)
-        except LimitReached as error:
+        except (LimitReached, Refused) as error:
             self._refuse(channel, error)
             return
         seconds = self._server.settings.limits.handshake_seconds

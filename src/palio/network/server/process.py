@@ -22,7 +22,7 @@ from itertools import count
 from random import Random
 from typing import TYPE_CHECKING, Any
 
-from palio.errors import ConnectionFailed, InvalidArgument, LimitReached, MissingExtra, PalioError
+from palio.errors import ConnectionFailed, InvalidArgument, LimitReached, MissingExtra, PalioError, Refused
 from palio.events import Event
 from palio.filters.filter import Filter
 from palio.matching.matcher import Matcher
@@ -108,6 +108,7 @@ class Server:
         self.arrivals: Counter[str] = Counter()
         self._random = Random()
         self._watch_task: asyncio.Task[None] | None = None
+        self._is_stopping = False
         self.started_at = time.monotonic()
 
     async def start(self) -> None:
@@ -147,6 +148,7 @@ class Server:
 
     async def stop(self) -> None:
         """Close all connections with a reason, then the store."""
+        self._is_stopping = True
         if self._watch_task is not None:
             self._watch_task.cancel()
         if self.gateway is not None:
@@ -249,7 +251,12 @@ class Server:
             return {}
 
     def admit_connection(self, channel: Channel) -> None:
-        """Register a connection that has not authenticated itself yet; `LimitReached` where there are too many."""
+        """Register a connection that has not authenticated itself yet.
+
+        `LimitReached` where there are too many, `Refused` where the broker is stopping.
+        """
+        if self._is_stopping:  # it was accepted before the listener closed, and nobody would close it any more
+            raise Refused("the broker is stopping")
         most = self.settings.limits.connections
         if self._count_connections() >= most:
             raise LimitReached("connections", most, f"{most:,} connections are as many as there may be")
