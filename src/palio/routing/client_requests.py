@@ -291,7 +291,9 @@ class ClientRequests:
         number = self._published.get(client, 0) + ahead
         tree = self.links.tree  # None where the network has no circles
         epoch = 0 if tree is None else tree.epoch
-        return Arrival(LOCAL, Publish(id, request.body, request.header, epoch=epoch, publisher=number))
+        age, aged_at = request.age, request.aged_at
+        event = Publish(id, request.body, request.header, epoch=epoch, publisher=number, age=age, aged_at=aged_at)
+        return Arrival(LOCAL, event)
 
     def _refusal(self, client: Client, arrival: Arrival) -> Refused | None:
         try:

@@ -23,7 +23,7 @@ from typing import Any, Final, NamedTuple, TypeVar, get_args
 
 import msgspec
 from msgspec import Struct
-from msgspec.structs import force_setattr
+from msgspec.structs import force_setattr, replace
 
 from palio.errors import EventError, PalioError, ParseError, WireError
 from palio.events import Event, Limits
@@ -284,9 +284,7 @@ def stamp_written(event: Publish, broker: int, time: float) -> Publish:
     # A remainder is a timestamp that was never completed, or bytes that a broken peer wrote: left as they are.
     if len(event.stamps) % _STAMP.size or len(event.stamps) >= _MAX_STAMPS * _STAMP.size:
         return event
-    id, body, header, kept = event.id, event.body, event.header, event.kept
-    stamps = event.stamps + _WRITTEN.pack(broker, time)
-    return Publish(id, body, header, event.hops, event.useless, event.epoch, event.publisher, stamps, kept)
+    return replace(event, stamps=event.stamps + _WRITTEN.pack(broker, time))
 
 
 def stamp_read(event: Publish, time: float) -> None:

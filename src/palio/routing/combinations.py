@@ -139,6 +139,8 @@ class Combination:
     def _refusal(self) -> str | None:
         if self.is_faulty and not self.has_session:
             return "a change is announced only once, and a faulty link may lose it for ever; it needs the session"
+        if self.broker.timeliness and self.simulation.drift > self.broker.max_drift:
+            return "clocks drift more than max_drift, so that bounds on delays would be wrong"
         reason = self._refusal_by_paths() or self._refusal_by_completeness() or self._refusal_by_sealing()
         return reason or self._refusal_by_headers()
 

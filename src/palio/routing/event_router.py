@@ -275,6 +275,8 @@ class EventRouter:
                 came.publisher,
                 came.stamps,
                 came.kept,
+                came.age,
+                came.aged_at,
             )
             self._credit.send(links, sent)
         # A plain event goes past durable delivery, unless a durable subscription here may want it queued.

@@ -18,6 +18,7 @@ from palio.filters.filter import Filter
 Time: TypeAlias = Annotated[float, Meta(ge=-1e300)]
 Duration: TypeAlias = Annotated[float, Meta(ge=0)]
 Key: TypeAlias = Annotated[bytes, Meta(min_length=16, max_length=16)]
+UNKNOWN_AGE: Final = -1  # of an event, where no bound on a delay was known on its way
 LOCAL: Final = 0  # the interface of a broker's own clients; links to neighbours are numbered from 1
 
 
@@ -120,6 +121,23 @@ class LinkState(Struct, frozen=True, array_like=True, tag=21):
     incarnation: int
     version: int
     neighbours: tuple[int, ...]
+
+
+class ClockReference(Struct, frozen=True, array_like=True, tag=26):
+    """Readings of clocks for bounds on delays (`upkeep.timeliness`), in nanoseconds.
+
+    `sent` is when this was sent. The helper is a message of the receiver: when it was sent by the receiver's clock and
+    received by the sender's, and the lower bound of its delay. The report is of another message of the receiver, with
+    the upper bound of its delay. A bound below 0: there is none yet.
+    """
+
+    sent: int
+    helper_sent: int
+    helper_received: int
+    helper_lower_bound: int
+    report_sent: int
+    report_received: int
+    report_upper_bound: int
 
 
 class Offer(Struct, frozen=True, array_like=True, tag=9):
@@ -258,7 +276,8 @@ class Publish(Struct, frozen=True, array_like=True, tag=16):
     `useless` those since it was last of use: since a broker that delivered it or sent it more than one way (Shen
     §5.6). `epoch` is that of the spanning tree. `publisher` numbers the events of one publisher at the broker that
     accepted them. `stamps` are the times at which it passed links, where brokers have wall clocks (`codec`). `kept`
-    marks a durable event, which every hop acknowledges (`delivery`).
+    marks a durable event, which every hop acknowledges (`delivery`). `age` is the highest age that it may have had at
+    the reading `aged_at` of the sender's clock, in nanoseconds; below 0 it is unknown (`upkeep.timeliness`).
     """
 
     id: EventId
@@ -270,6 +289,8 @@ class Publish(Struct, frozen=True, array_like=True, tag=16):
     publisher: int = 0
     stamps: bytes = b""
     kept: DeliveryTag | None = None
+    age: int = UNKNOWN_AGE
+    aged_at: int = 0
 
 
 class Watermark(Struct, frozen=True, array_like=True, tag=24):
@@ -304,6 +325,7 @@ Control: TypeAlias = (
     | Report
     | Candidate
     | LinkState
+    | ClockReference
     | Offer
     | Request
     | Reach
@@ -358,7 +380,8 @@ class PublishClient(Struct, frozen=True, array_like=True, tag=36):
     """Publish an encoded event, with a header where the client, a Spark job say, has matched it already.
 
     `number` is the client's own, and the answer repeats it: `Refused`, or `Accepted` where `confirm` asks for it.
-    `publisher` is the principal that publishes it, by which duplicates are known; empty for the client's name.
+    `publisher` is the principal that publishes it, by which duplicates are known; empty for the client's name. `age`
+    and `aged_at` are those of `Publish`, by the clock of the broker.
     """
 
     body: bytes
@@ -366,6 +389,8 @@ class PublishClient(Struct, frozen=True, array_like=True, tag=36):
     number: int = 0
     confirm: bool = False
     publisher: str = ""
+    age: int = UNKNOWN_AGE
+    aged_at: int = 0
 
 
 class PublishBatch(Struct, frozen=True, array_like=True, tag=41):

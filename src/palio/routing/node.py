@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 from msgspec import Struct
 
@@ -28,6 +28,7 @@ from palio.routing.effects import (
     Remembered,
     Requested,
     Send,
+    SetTimer,
     TimerFired,
     WorkDone,
 )
@@ -44,6 +45,7 @@ from palio.routing.messages import Publish, Watermark
 from palio.routing.retransmission import DatagramSession
 from palio.routing.sealing import Keyring
 from palio.routing.spanning_tree import fixed_random
+from palio.routing.upkeep.timeliness import AgeHeaders, clock_reading
 
 
 class Connected(NamedTuple):
@@ -82,12 +84,14 @@ NodeInput: TypeAlias = (
 
 
 _EMPTY_DISK = Remembered()
+_REFERENCES_TIMER: Final = "clock references"
+_REFERENCES_INTERVAL_SECONDS: Final = 5.0  # on an idle link; two drifts of 100 ppm widen a bound by 1 ms in this time
 
 
 class Node:
     """One broker and its links."""
 
-    __slots__ = ("_always_repairs", "_has_streams_only", "_identity", "_sessions", "_wall_clock", "broker")
+    __slots__ = ("_always_repairs", "_has_streams_only", "_identity", "_sessions", "_wall_clock", "ages", "broker")
 
     def __init__(
         self,
@@ -110,6 +114,7 @@ class Node:
         self._has_streams_only = not combination.has_session
         self._sessions: dict[int, LinkSession] = {}
         self._wall_clock = wall_clock
+        self.ages = AgeHeaders(combination.broker.max_drift) if combination.broker.timeliness else None
 
     def handle_batch(self, inputs: Sequence[NodeInput], now: float) -> list[NodeEffect]:
         """Handle everything that happened at a time; the effects are to be carried out in order."""
@@ -124,9 +129,13 @@ class Node:
                 self._on_link_change(each, touched, out, now)
             elif isinstance(each, TimerFired) and each.name.startswith("link "):
                 self._on_link_timer(int(each.name.removeprefix("link ")), touched, out, now)
+            elif self.ages is not None and each == TimerFired(_REFERENCES_TIMER):
+                self.ages.renew()
             else:
                 out.inputs.append(each)  # type: ignore[arg-type]
         effects = out.effects
+        if self.ages is not None:
+            out.inputs = self.ages.receive(out.inputs, clock_reading(now))
         # Delivery is dirty without inputs at the start, when it has unfinished events of an earlier life.
         if out.inputs or self.broker.delivery.is_dirty:
             if self._wall_clock is not None:
@@ -136,6 +145,8 @@ class Node:
                     self._send(effect, touched, out, now)
                 else:
                     effects.append(effect)  # type: ignore[arg-type]
+        if self.ages is not None:
+            self._send_references(self.ages, touched, out, now)
         # Last, so that one frame grants credit or acknowledges for the whole batch.
         for session in touched.values():
             session.finish_batch(out)
@@ -179,6 +190,15 @@ class Node:
             touched[link] = session
             session.on_timer(out, now)
 
+    def _send_references(
+        self, ages: AgeHeaders, touched: dict[int, LinkSession], out: SessionOutput, now: float
+    ) -> None:
+        references = ages.references(clock_reading(now))
+        for link, reference in references:
+            self._send(Send((link,), reference), touched, out, now)
+        if references:
+            out.effects.append(SetTimer(_REFERENCES_TIMER, _REFERENCES_INTERVAL_SECONDS, upkeep=True))
+
     def _send(self, send: Send, touched: dict[int, LinkSession], out: SessionOutput, now: float) -> None:
         """Send one message to several neighbours, encoded once."""
         message = send.message
@@ -189,6 +209,8 @@ class Node:
             lane = "events"
             if self._wall_clock is not None:
                 message = stamp_written(message, self._identity.node, self._wall_clock())
+            if self.ages is not None:
+                message = self.ages.send(message, clock_reading(now))
         data = codec.encode(message)
         if self._has_streams_only:
             # Streams add no numbers: the same bytes go to all links in one effect.

@@ -260,6 +260,8 @@ class BrokerOptions(Options):
     completeness: float | None = _option(None, _NUMBER, above=0)
     heartbeat: float | None = _option(None, _NUMBER, above=0, is_local=True)
     sealed: bool = _option(False, _TRUTH)
+    timeliness: bool = _option(False, _TRUTH)
+    max_drift: float = _share(1e-4)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

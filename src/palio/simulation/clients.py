@@ -85,7 +85,7 @@ class Clients:
         self._asked[at, number] = event
         return PublishClient(encode_event(event), header, confirm=True, number=number)
 
-    def record_delivery(self, at: int, deliver: Deliver, now: float, trace: Trace) -> None:
+    def record_delivery(self, at: int, deliver: Deliver, now: float, age: float | None, trace: Trace) -> None:
         id = deliver.event.id
         event = self._events.get(id)
         # Decoded once, however many subscriptions it is delivered to.
@@ -94,7 +94,7 @@ class Clients:
         for client, names in deliver.clients:
             for name in names:
                 subscription = self._names[at, client, name]
-                delivery = Delivery(subscription, event, at, now, deliver.event)
+                delivery = Delivery(subscription, event, at, now, deliver.event, age)
                 self.deliveries.append(delivery)
                 self.by_subscription.setdefault(subscription, []).append(delivery)
                 if subscription in self.listeners:

@@ -40,6 +40,7 @@ from palio.routing.messages import Publish
 from palio.routing.node import Arrived, Connected, Disconnected, Node, NodeInput
 from palio.routing.sealing import Keyring
 from palio.routing.strategies import SimulationOptions
+from palio.routing.upkeep.timeliness import clock_reading
 from palio.simulation.hosts import Host
 from palio.simulation.links import Direction, Edge, LinkModel
 from palio.simulation.topologies import Topology
@@ -248,6 +249,13 @@ class Engine:
 
     def _wall_clock(self, skew: float) -> float:
         return self.now + skew
+
+    def age(self, host: int, event: Publish) -> float | None:
+        """The highest age of an event at a host, by its clock; None where it is unknown."""
+        at = self.hosts[host]
+        if at.node is None or at.node.ages is None:
+            return None
+        return at.node.ages.age(event, clock_reading(self.now * at.rate))
 
     # Hosts and links
 

@@ -47,6 +47,13 @@ class Delivery:
     at: int
     time: float
     envelope: Publish = field(repr=False)
+    age: float | None = None
+    """The highest age that the event may have had then, in seconds, where the option `timeliness` is set; None where it
+    is unknown."""
+
+    def is_timely(self, seconds: float) -> bool:
+        """Whether the event is known to be at most so old. One of unknown age is not."""
+        return self.age is not None and self.age <= seconds
 
     @property
     def hops(self) -> int:

@@ -421,7 +421,7 @@ class Network(ObservedNetwork):
     def _on_deliver(self, at: int, deliver: Deliver) -> None:
         self._is_delivering = True
         try:
-            self._clients.record_delivery(at, deliver, self.now, self.trace)
+            self._clients.record_delivery(at, deliver, self.now, self._engine.age(at, deliver.event), self.trace)
         finally:
             self._is_delivering = False
 

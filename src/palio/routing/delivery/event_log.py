@@ -26,6 +26,7 @@ from palio.events import Event
 from palio.routing.effects import DEDUPLICATION_WINDOW_KEYS, Client, Effect, Finished, Logged, Reply, Send
 from palio.routing.messages import (
     LOCAL,
+    UNKNOWN_AGE,
     Accepted,
     Acknowledge,
     AttemptOutcome,
@@ -97,6 +98,7 @@ class EventLog:
         "_decoded",
         "_effects",
         "_finished",
+        "_incarnation",
         "_max_under_way",
         "_max_unfinished",
         "_ready",
@@ -119,6 +121,7 @@ class EventLog:
     ) -> None:
         # Higher than any attempt of an earlier life: a late acknowledgement never matches a new attempt.
         self._attempt = incarnation << 32
+        self._incarnation = incarnation
         self._max_unfinished = max_unfinished
         self._max_under_way = max_under_way
         self._window = window
@@ -227,6 +230,8 @@ class EventLog:
                 epoch=event.epoch,
                 publisher=event.publisher,
                 kept=DeliveryTag(identity, self._attempt),
+                age=event.age if id.incarnation == self._incarnation else UNKNOWN_AGE,  # the clock began anew
+                aged_at=event.aged_at,
             )
             yield attempt, self._decoded.pop(id, None)
 

@@ -1,0 +1,1 @@
+"""Upkeep: how a network stays true, and what a broker knows about that."""
