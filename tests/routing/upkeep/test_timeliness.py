@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import csv
+import lzma
+from bisect import bisect_right
+from collections import defaultdict
 from fractions import Fraction
 from math import floor
+from pathlib import Path
 from random import Random
+from typing import Protocol
 
 import pytest
 from hypothesis import given
@@ -103,7 +109,12 @@ def test_readings_that_no_clock_gave_make_no_bound_that_does_not_fit_the_wire(
         assert all(-(1 << 63) <= each < (1 << 63) for each in values)
 
 
-class Clock:
+class Clock(Protocol):
+    def read(self, time: Fraction) -> int:
+        """The reading at a true time, both in nanoseconds."""
+
+
+class SteadyClock:
     """A clock with an offset and a rate of its own, read in whole nanoseconds of exact rational time."""
 
     def __init__(self, random: Random, drift: Fraction) -> None:
@@ -115,10 +126,25 @@ class Clock:
         return floor(self.offset + time * self.rate)
 
 
-def run_link(seed: int, drift: Fraction, is_reordering: bool) -> list[tuple[Fraction, int]]:
+class RecordedClock:
+    """A clock whose offset was recorded every second, and between two records changes evenly."""
+
+    def __init__(self, records: list[tuple[int, int]]) -> None:
+        begin = records[0][0]
+        self.times = [time - begin for time, _ in records]
+        self.offsets = [offset for _, offset in records]
+        steps = zip(self.times, self.times[1:], self.offsets, self.offsets[1:], strict=False)
+        self.drift = max(abs(Fraction(new - old, after - before)) for before, after, old, new in steps)
+
+    def read(self, time: Fraction) -> int:
+        after = min(bisect_right(self.times, time), len(self.times) - 1)
+        before = after - 1
+        share = (time - self.times[before]) / (self.times[after] - self.times[before])
+        return floor(time + self.offsets[before] + share * (self.offsets[after] - self.offsets[before]))
+
+
+def run_link(clocks: list[Clock], drift: Fraction, random: Random, is_reordering: bool) -> list[tuple[Fraction, int]]:
     """Messages and references in both directions of a link: the true delay of each, and its bound."""
-    random = Random(seed)
-    clocks = [Clock(random, drift), Clock(random, drift)]
     ends = [LinkDelays(Drift(float(drift))), LinkDelays(Drift(float(drift)))]
     time = Fraction(0)
     under_way: list[tuple[Fraction, int, int, Fraction, ClockReference | None]] = []
@@ -150,7 +176,9 @@ def run_link(seed: int, drift: Fraction, is_reordering: bool) -> list[tuple[Frac
 def test_no_delay_exceeds_its_bound_by_the_worst_clocks(drift: Fraction, is_reordering: bool) -> None:
     checked = 0
     for seed in range(40):
-        bounds = run_link(seed, drift, is_reordering)
+        random = Random(seed)
+        clocks: list[Clock] = [SteadyClock(random, drift), SteadyClock(random, drift)]
+        bounds = run_link(clocks, drift, random, is_reordering)
         assert all(delay <= upper for delay, upper in bounds)
         checked += len(bounds)
     assert checked > 1_000
@@ -161,3 +189,20 @@ def test_the_printed_sum_undershoots_where_the_division_does_not() -> None:
     drift = Fraction(1, 100)
     measured = floor(10 * SECOND * (1 - drift))
     assert measured * (1 + drift) < 10 * SECOND <= Drift(float(drift)).at_most(measured)
+
+
+def test_no_delay_exceeds_its_bound_by_clocks_of_real_machines(data_folder: Path) -> None:
+    records = defaultdict(list)
+    with lzma.open(data_folder / "networks" / "clock_offsets_gnss_4nodes.csv.xz", "rt") as file:
+        for row in csv.DictReader(file):
+            at, offset = (round(Fraction(row[name]) * SECOND) for name in ("unix_time_ref", "offset_s"))
+            records[row["experiment"], row["node"]].append((at, offset))
+    recorded = [RecordedClock(each) for each in records.values() if len(each) > 500]
+    checked = 0
+    for seed in range(40):
+        random = Random(seed)
+        one, other = random.sample(recorded, 2)
+        bounds = run_link([one, other], max(one.drift, other.drift), random, is_reordering=True)
+        assert all(delay <= upper for delay, upper in bounds)
+        checked += len(bounds)
+    assert checked > 1_000
