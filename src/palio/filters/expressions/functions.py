@@ -361,7 +361,8 @@ _function("unhex", encodings.unhex, (TEXT,), bytes, "the bytes that hexadecimal 
 _function("to_binary", None, (TEXT, ONLY_TEXT), bytes, "the bytes that a text denotes in a notation", optional=1)
 _function("encode", None, (TEXT, ONLY_TEXT), bytes, "the bytes of a text in a character set")
 _function("decode", None, (OCTETS, ONLY_TEXT), str, "the text that bytes mean in a character set")
-_function("to_char", None, (ANY, ONLY_TEXT), str, "a moment written by a pattern, or bytes in a notation")
+_function("to_char", None, (ANY, ONLY_TEXT), str, "a moment or a number written by a pattern, or bytes in a notation")
+_function("to_number", None, (TEXT, ONLY_TEXT), Decimal, "the number that a text denotes by a format")
 _function("format_string", None, (ONLY_TEXT, ANY), str, "values in a format", optional=1, more=True, strict=False)
 _function(
     "mask",

@@ -30,6 +30,7 @@ from palio.filters.expressions.ast import Array, Attribute, Call, Expression, Li
 from palio.filters.expressions.cast import target_of
 from palio.filters.expressions.coercion import INTERVALS, NUMBERS, ValueType, scale_of, widest
 from palio.filters.expressions.functions import FUNCTIONS, ONLY_TEXT
+from palio.filters.expressions.number_formats import NumberFormat
 
 _TIMES: Final[frozenset[ValueType]] = frozenset({date, datetime})
 _TEXT_OR_BINARY: Final = frozenset({"concat", "substring", "left", "overlay", "reverse", "lpad", "rpad"})
@@ -138,6 +139,8 @@ class Kinds:
         name, arguments = call.function, call.arguments
         if name == "cast":
             return _cast_digits(call)
+        if name == "to_number":
+            return _format_digits(arguments[1])
         if name in ARITHMETIC:
             left, right = map(self.digits_of, arguments)
             if left is None or right is None or not (left.is_decimal or right.is_decimal):
@@ -160,6 +163,14 @@ def _scale_asked_for(expression: Expression) -> int:
         case Literal(int() as scale):
             return min(max(scale, 0), 15)
     return 15
+
+
+def _format_digits(format: Expression) -> Digits:
+    try:
+        found = NumberFormat.parse(str(format.value) if isinstance(format, Literal) else "")
+    except ValueError:  # which is refused for itself
+        return INTEGER
+    return Digits(found.digits, found.fraction, True)
 
 
 def _cast_digits(call: Call) -> Digits:

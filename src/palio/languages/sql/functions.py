@@ -107,6 +107,7 @@ ALIASES: Final[dict[str, str]] = {
     "try_parse_url": "parse_url",
     "try_to_binary": "to_binary",
     "try_to_date": "to_date",
+    "try_to_number": "to_number",
     "try_to_timestamp": "to_timestamp",
     "ucase": "upper",
 }
