@@ -91,6 +91,11 @@ def _get_json_object(g: Generator, depth: int) -> str:
     return f"get_json_object({_pick(g, *map(_literal, DOCUMENTS), 's')}, {_literal(_pick(g, *_PATHS))})"
 
 
+def _from_json(g: Generator, depth: int) -> str:
+    kind = _pick(g, "STRING", "INT", "BIGINT", "DOUBLE", "BOOLEAN", "DECIMAL(12,2)")
+    return f"from_json({_pick(g, *map(_literal, DOCUMENTS), 's')}, 'a {kind}').a"
+
+
 def _to_binary(g: Generator, depth: int) -> str:
     match g.random.randrange(3):
         case 0:
@@ -153,6 +158,7 @@ FORMAT_FORMS: dict[str, Callable[[Generator, int], str]] = {
     "get_json_object": _get_json_object,
     "to_binary": _to_binary,
     "to_number": _to_number,
+    "json_field": _from_json,
     "to_char": _to_char,
     "mask": _mask,
     "ceil": _scaled("ceil"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import Any
 
@@ -32,6 +33,18 @@ def value(sql: str, **event: Any) -> Any:
         ("parse_url(x, 'FOO') = y", "a URL has no part 'FOO'"),
         ("parse_url(x, 'HOST', 'k') = y", "only the part QUERY has keys"),
         ("get_json_object(x, '$[*') = y", "is no step of a path; steps are"),
+        ("from_json(x, 'a INT') IS NULL", "makes a struct, and a condition compares single values"),
+        ("from_json(x, y).a = 1", "the schema of from_json.. must be a string literal"),
+        ("from_json(x, 'a').a = 1", "is no name of a type"),
+        ("from_json(x, 'a INT').b = 1", "the schema of from_json.. has no field b"),
+        ("from_json(x, 'a INT, A INT').a = 1", "the schema of from_json.. has two fields a"),
+        ("from_json(x, 'a INT b').a = 1", "is no schema of from_json"),
+        ("from_json(x, 'a STRUCT<b: INT').a.b = 1", "has '>' here"),
+        ("from_json(x, 'a ARRAY<INT>').a[0] = 1", "takes no ARRAY from from_json.., and a is one"),
+        ("from_json(x, 'MAP<STRING, INT>')['a'] = 1", "takes no MAP from from_json.., and its schema is one"),
+        ("from_json(x, 'a FLOAT').a = 1", "takes no FLOAT from from_json"),
+        ("from_json(x, 'a INT').a['b'] = 1", "only an attribute has members"),
+        ("from_json(x, 'a INT')[0] = 1", "from_json.. has fields here, no elements"),
         ("get_json_object(x, 'a') = y", r"a path begins with \$"),
         ("get_json_object(x, '$.') = y", "is no step of a path"),
         ("get_json_object(x, z) = y", "must be given as literals"),
@@ -118,6 +131,33 @@ def test_wildcards_of_a_path_give_an_array_or_the_only_value(path: str, text: st
     assert value(f"get_json_object(x, '{path}')", x=text) == found
 
 
+@pytest.mark.parametrize(
+    ("field", "text", "found"),
+    [
+        ("'a INT').a", '{"a": 1, "a": 2}', 2),
+        ("'a INT').A", '{"a": 1}', 1),
+        ("'a INT').a", '{"a": "1"}', None),
+        ("'a INT').a", '{"a": 3000000000}', None),
+        ("'a INT, c INT').c", '{"a": "x", "c": 2} and more', 2),
+        ("'a INT').a", '[{"a": 1}]', None),
+        ("'a TINYINT').a", '{"a": 200}', -56),
+        ("'a DOUBLE').a", '{"a": 1e3}', 1000.0),
+        ("'a DOUBLE').a", '{"a": "-INF"}', float("-inf")),
+        ("'a BOOLEAN').a", '{"a": "true"}', None),
+        ("'a STRING').a", '{"a": {"b": 1.50, "c" : "x"}}', '{"b":1.5,"c":"x"}'),
+        ("'a STRING').a", '{"a": 12345678.905}', "1.2345678905E7"),
+        ("'a DECIMAL(10, 2)').a", '{"a": 12345678.905}', Decimal("12345678.91")),
+        ("'a DECIMAL(5, 0)').a", '{"a": "1"}', Decimal(1)),
+        ("'a DATE').a", '{"a": "2024-1-3"}', date(2024, 1, 3)),
+        ("'a DATE').a", '{"a": "1"}', date(1970, 1, 2)),
+        ("'a TIMESTAMP').a", '{"a": 1706700000}', datetime(2024, 1, 31, 11, 20, tzinfo=UTC)),
+        ("'STRUCT<a: STRUCT<`b c`: INT>>').a['b c']", '{"a": {"b c": 5}}', 5),
+    ],
+)
+def test_a_field_of_a_json_text_has_the_type_of_the_schema(field: str, text: str, found: Any) -> None:
+    assert value(f"from_json(x, {field}", x=text) == found
+
+
 def test_no_text_grows_beyond_its_limit() -> None:
     assert value("format_string('%1000000d', x)", x=1) is not None
     assert value(f"format_string('%{TEXT_LIMIT + 1}d', x)", x=1) is None
@@ -144,6 +184,7 @@ def test_a_filter_with_such_functions_reads_back() -> None:
         "decode(x, 'utf-16') LIKE 'a%'",
         "to_number(x, '$9,999.99') > 12.5",
         "to_char(x, '000') = '007'",
+        "from_json(x, 'a STRUCT<`b c`: DECIMAL(10,2)>').a['b c'] > 1.5",
         "get_json_object(x, '$.a[*].b') = '[1,2]'",
         "mask(x, NULL, '*') = 'a'",
         "instr(x, 'a', -1, 2) > 3",

@@ -1,4 +1,4 @@
-"""Values within JSON texts: get_json_object().
+"""Values within JSON texts: get_json_object(), and the fields of from_json().
 
 A path is `$` and then names (`.name`, `['a name']`), indexes (`[0]`) and wildcards (`[*]`), as in Spark, where a
 wildcard gives what it finds as a JSON array, or alone where it is the only one. Numbers are written as Spark writes
@@ -10,12 +10,17 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from decimal import Decimal
 from enum import Enum
 from json.encoder import encode_basestring
+from math import inf, isfinite, nan
 from typing import Any, Final, TypeAlias
 
+from palio.events.names import split_path
 from palio.filters.expressions import text_cast
+from palio.filters.expressions.cast import target_of, to_date, to_moment
+from palio.filters.expressions.coercion import Value, day_at, moment_at
 
 MAX_JSON_DEPTH: Final = 200
 
@@ -47,6 +52,10 @@ class _Integer(str):
     """The digits of a JSON integer, of any length."""
 
 
+class _Fraction(str):
+    """The text of a JSON number with a point or an exponent."""
+
+
 def json_path(path: str) -> Callable[[str], str | None]:
     """The function that finds what a path leads to; a ValueError tells why a path is none."""
     steps = tuple(_steps(path))
@@ -59,6 +68,106 @@ def json_path(path: str) -> Callable[[str], str | None]:
         return " ".join(written) if _write(root, steps, _Style.RAW, written) else None
 
     return find
+
+
+def json_field(path: str, kind: str) -> Callable[[str, str], Value]:
+    """The function that finds a field by the names on a path and converts it to a type, in a time zone.
+
+    As Spark's from_json() does: of two fields of one name the last counts, and a value of another type is NULL.
+    """
+    names = split_path(path)
+    convert = _converter(kind)
+
+    def find(text: str, zone: str) -> Value:
+        if text.count("{") + text.count("[") > MAX_JSON_DEPTH and _depth(text) > MAX_JSON_DEPTH:
+            return None
+        value, _ = _field_decoder.raw_decode(text.lstrip(_BLANKS))
+        for name in names:
+            if not isinstance(value, _Object):
+                return None
+            value = next((each for key, each in reversed(value) if key == name), None)
+        return None if value is None else convert(value, zone)
+
+    return find
+
+
+def _converter(kind: str) -> Callable[[Any, str], Value]:
+    if kind.startswith("decimal"):
+        target = target_of(kind)
+        return lambda value, zone: target.convert(_exact(value), zone)
+    if kind in _INTEGER_BITS:
+        limit = 1 << _INTEGER_BITS[kind] - 1
+        return lambda value, zone: _integer(value, limit)
+    return _CONVERTERS[kind]
+
+
+def _integer(value: Any, limit: int) -> int | None:
+    if type(value) is not _Integer or len(value) > _MAX_INTEGER_CHARACTERS or not -limit <= int(value) < limit:
+        return None
+    return int(value)
+
+
+def _byte(value: Any, zone: str) -> Value:
+    # Spark's JSON reader takes bytes without a sign, too.
+    found = _integer(value, 256)
+    return None if found is None or found < -128 else found if found < 128 else found - 256
+
+
+def _exact(value: Any) -> Value:
+    if type(value) is str and not _NUMBER.fullmatch(value):
+        return None
+    return Decimal(value) if type(value) in (str, _Integer, _Fraction) else None
+
+
+def _text(value: Any, zone: str) -> Value:
+    return value if type(value) is str else _json(value)
+
+
+def _boolean(value: Any, zone: str) -> Value:
+    return value if type(value) is bool else None
+
+
+def _double(value: Any, zone: str) -> Value:
+    if type(value) is str:
+        return _NAMED_NUMBERS.get(value)
+    return float(value) if type(value) in (_Integer, _Fraction, float) else None
+
+
+def _date(value: Any, zone: str) -> Value:
+    if type(value) is not str:
+        return None
+    found = to_date(value, zone)
+    if found is None and _WHOLE.fullmatch(value):
+        return day_at(int(value))  # as older versions of Spark wrote dates: in days since 1970
+    return found
+
+
+def _timestamp(value: Any, zone: str) -> Value:
+    if type(value) is str:
+        return to_moment(value, zone)
+    seconds = _integer(value, 1 << 63)
+    return None if seconds is None else moment_at(seconds * 1_000_000)
+
+
+_CONVERTERS: Final[Mapping[str, Callable[[Any, str], Value]]] = {
+    "string": _text,
+    "boolean": _boolean,
+    "tinyint": _byte,
+    "double": _double,
+    "date": _date,
+    "timestamp": _timestamp,
+}
+_INTEGER_BITS: Final = {"smallint": 16, "int": 32, "bigint": 64}
+FIELD_TYPES: Final = (*_CONVERTERS, *_INTEGER_BITS)
+"""Types of the fields of from_json(), beside decimals."""
+_MAX_INTEGER_CHARACTERS: Final = 20
+_NUMBER: Final = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]{1,4})?")
+_WHOLE: Final = re.compile(r"-?[0-9]{1,7}")
+_NAMED_NUMBERS: Final = {
+    "NaN": nan,
+    **dict.fromkeys(("Infinity", "+Infinity", "+INF"), inf),
+    **dict.fromkeys(("-Infinity", "-INF"), -inf),
+}
 
 
 def parse_path(path: str) -> list[str | int]:
@@ -152,9 +261,11 @@ def _json(value: Any) -> str:
             return "true" if value else "false"
         case float():
             text = text_cast.to_text(value)
-            return text if "I" not in text else f'"{text}"'
+            return text if isfinite(value) else f'"{text}"'
         case _Integer():
-            return str(value)
+            return str(value) if value != "-0" else "0"
+        case _Fraction():
+            return _json(float(value))
         case str():
             return _ASTRAL.sub(_surrogates, encode_basestring(value))
         case _Object():
@@ -176,4 +287,7 @@ def _no_number(name: str) -> Any:
 
 _decoder: Final = json.JSONDecoder(
     object_pairs_hook=_Object, parse_int=_Integer, parse_constant=_no_number, strict=False
+)
+_field_decoder: Final = json.JSONDecoder(
+    object_pairs_hook=_Object, parse_int=_Integer, parse_float=_Fraction, parse_constant=float, strict=False
 )

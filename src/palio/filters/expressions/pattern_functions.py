@@ -34,7 +34,7 @@ from palio.filters.expressions.compiler import (
 )
 from palio.filters.expressions.datetime_patterns import for_reading, for_writing
 from palio.filters.expressions.functions import FUNCTIONS
-from palio.filters.expressions.json_functions import json_path
+from palio.filters.expressions.json_functions import json_field, json_path
 from palio.filters.expressions.number_formats import NumberFormat
 from palio.filters.expressions.printf_format import PrintfFormat
 from palio.filters.expressions.regexp_functions import Computes, literal_text
@@ -210,6 +210,11 @@ def _of_text(make: Callable[..., Callable[[str], Value]]) -> Callable[..., Compu
     return prepare
 
 
+def _json_field(path: Value, kind: Value) -> Computes:
+    read = json_field(literal_text(path), literal_text(kind))
+    return lambda zone, value: read(value, zone) if isinstance(value, str) else None
+
+
 def _to_binary(format: Value = "hex") -> Computes:
     read = encodings.to_binary(literal_text(format))
     return lambda zone, value: read(value) if isinstance(value, str) else None
@@ -259,6 +264,7 @@ PREPARED: Final[Mapping[str, Callable[..., Computes]]] = MappingProxyType(
         "mask": _mask,
         "parse_url": _of_text(parse_url),
         "get_json_object": _of_text(json_path),
+        "json_field": _json_field,
     }
 )
 

@@ -89,6 +89,8 @@ class Kinds:
         kinds = [self.of(argument) for argument in call.arguments]
         if call.function == "cast":
             return _cast_kind(call)
+        if call.function == "json_field":
+            return _cast_kind(Call("cast", (call.arguments[0], call.arguments[2]), call.span))
         if call.function in ("+", "-") and date in kinds and any(map(_is_in_days, call.arguments)):
             return date
         if call.function in ARITHMETIC:
@@ -139,6 +141,8 @@ class Kinds:
         name, arguments = call.function, call.arguments
         if name == "cast":
             return _cast_digits(call)
+        if name == "json_field":
+            return _cast_digits(Call("cast", (arguments[0], arguments[2]), call.span))
         if name == "to_number":
             return _format_digits(arguments[1])
         if name in ARITHMETIC:
