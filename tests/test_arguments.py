@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -16,25 +17,13 @@ import pytest
 import palio
 from palio import Event, Filter, Matcher, PalioError, Subscription, col
 from palio.events import DEFAULT_LIMITS
-from palio.simulation import Network
+from palio.simulation import Bloom, Merging, Network, Prefix, Reuse, Topology
 from palio.simulation.topologies import line
+from tests.wrong_arguments import WRONG, check
 
-WRONG: list[Any] = [None, -1, 1.5, b"x", [1], object(), "\ud800", "nonsense", {}, {1: 2}, (), True, float("nan")]
 EVENT = {"x": 1}
 SUBSCRIPTION = {"where": "x > 1", "language": "sql", "subscriber": "s", "metadata": {}, "timezone": "UTC"}
 IDENTITY = {"id": "i", "source": "s", "time": None, "limits": DEFAULT_LIMITS}
-
-
-def check(call: Callable[..., Any], **right: Any) -> None:
-    """Every wrong value for every argument."""
-    for name in right:
-        for wrong in WRONG:
-            try:
-                call(**{**right, name: wrong})
-            except PalioError as error:
-                assert str(error)
-            except Exception as error:
-                pytest.fail(f"{name}={wrong!r}: {type(error).__name__}: {error}")
 
 
 def matcher() -> Matcher:
@@ -57,8 +46,11 @@ def test_a_matcher_refuses_what_is_no_id_and_no_event(tmp_path: Path) -> None:
     check(lambda **given: matcher().remove_many(**given), ids=["a"])
     check(lambda **given: matcher().match(**given), event=EVENT)
     check(lambda **given: matcher().match_batch(**given), events=[EVENT])
+    check(lambda **given: matcher().match_event(**given), event=Event(EVENT))
+    check(lambda **given: matcher().match_events(**given), events=[Event(EVENT)])
     check(lambda **given: matcher().explain(**given), id="a", event=EVENT)
     check(Matcher.open, path=str(tmp_path / "none"))
+    check(lambda **given: matcher().save(**given), path=str(tmp_path / "saved"))
 
 
 def test_one_subscription_by_itself_is_not_many() -> None:
@@ -99,6 +91,57 @@ def test_a_connection_refuses_wrong_options_before_it_is_made() -> None:
         palio.connect(timeout="3")  # type: ignore[arg-type]
 
 
+def test_numbers_of_matches_are_asked_for_by_events() -> None:
+    with pytest.raises(PalioError, match=r"match_event takes an Event, not dict; Event\.read makes one"):
+        matcher().match_event(EVENT)  # type: ignore[arg-type]
+    with pytest.raises(PalioError, match="match_events takes a list of Events, not str"):
+        matcher().match_events("x")  # type: ignore[arg-type]
+
+
+def test_a_simulation_reads_and_draws_files_that_can_exist(tmp_path: Path) -> None:
+    graph = tmp_path / "graph.json"
+    graph.write_text('{"nodes": [{"id": 1}, {"id": 2}], "edges": [{"source": 1, "target": 2}]}')
+    check(Network.from_file, path=graph, hosts=2)
+    check(lambda **given: Network.line(2).draw(**given), path=tmp_path / "line.svg")
+    with pytest.raises(PalioError, match="cannot be read: No such file or directory"):
+        Network.from_file(tmp_path / "none.json")
+    with pytest.raises(PalioError, match="cannot be read: Is a directory"):
+        Network.from_file(tmp_path)
+    (tmp_path / "folder.svg").mkdir()
+    with pytest.raises(PalioError, match=r"a picture is a file, and .*folder"):
+        Network.line(2).draw(tmp_path / "folder.svg")
+
+
+def test_a_topology_refuses_what_is_no_link() -> None:
+    check(Topology, brokers=2, links=((0, 1, None),))
+    for wrong in WRONG:
+        for link in ((wrong, 1, None), (0, wrong, None), (0, 1, wrong)):
+            try:
+                Topology(2, (link,))
+            except PalioError as error:
+                assert str(error)
+
+
+def test_a_refused_link_leaves_the_network_as_it_was() -> None:
+    net = Network.line(3)
+    for call in (lambda: net.add_broker(0, delay="x"), lambda: net.move(2, 0, delay="x")):
+        with pytest.raises(PalioError, match="a link has a delay of some seconds from 0 on, not 'x'"):
+            call()
+    assert net.topology == line(3)
+    assert net.links == [(0, 1), (1, 2)]
+
+
+def test_the_options_of_strategies_are_checked() -> None:
+    for strategy, role in [
+        (Bloom, "forwarding"),
+        (Reuse, "forwarding"),
+        (Prefix, "forwarding"),
+        (Merging, "propagation"),
+    ]:
+        for option in fields(strategy):
+            check(lambda value, s=strategy, o=option, r=role: Network.line(2, **{r: s(**{o.name: value})}), value=None)
+
+
 def test_a_simulation_refuses_what_it_has_not() -> None:
     chosen = {"propagation": "identity", "forwarding": "content", "upkeep": "hard", "seed": 0, "options": {}}
     check(Network, topology=line(2), **chosen)
@@ -122,6 +165,11 @@ def test_a_simulation_refuses_what_it_has_not() -> None:
     check(call("run"), seconds=1)
     check(call("crash"), broker=0, after=1)
     check(call("move"), broker=0, to=1)
+    check(call("add_broker"), delay=None)
+    check(lambda neighbour, delay: Network.line(2).add_broker(neighbour, delay=delay), neighbour=0, delay=1.0)
+    check(call("restart"), broker=0)
+    check(call("defuse"), broker=0)
+    check(call("entry_table"), at=0)
     for name in ("cut", "mend", "add_link"):
         check(call(name), link=(0, 1))
     for name in ("unsubscribe", "deliveries_of", "queue"):

@@ -34,6 +34,13 @@ def test_the_condition_to_blame_is_named_with_what_it_saw() -> None:
     assert answer.stdout.endswith("\nNot matched because of price > 100 (price is 80).\n")
 
 
+def test_a_date_without_quotes_is_questioned() -> None:
+    means = "2024-01-31 is 2024 minus 1 minus 31, which is 1992; did you mean DATE'2024-01-31'?"
+    given = ("day > 2024-01-31", '{"day": "2024-02-01"}')
+    assert means in explain(*given).stdout.splitlines()
+    assert json.loads(explain(*given, "--json").stdout)["warnings"] == [means]
+
+
 @pytest.mark.parametrize(
     ("condition", "event", "verdict"),
     [

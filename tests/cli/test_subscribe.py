@@ -27,6 +27,12 @@ CONTENT = {
 CLOUDEVENT = {"specversion": "1.0", "id": "c", "source": "/s", "type": "t", "data_base64": "AP8="}
 
 
+def test_a_date_without_quotes_is_questioned() -> None:
+    closed = CliRunner().invoke(main, ["subscribe", "day > 2024-01-31", "--connect", "palio://127.0.0.1:1"])
+    means = "2024-01-31 is 2024 minus 1 minus 31, which is 1992; did you mean DATE'2024-01-31'?"
+    assert closed.stderr.startswith(f"warning: {means}\n")
+
+
 def test_every_kind_of_value_is_printed(tmp_path: Path) -> None:
     events = [Event.from_dict(CONTENT, id="e"), Event.from_cloudevent(CLOUDEVENT)]
     with served(data=str(tmp_path)) as broker:

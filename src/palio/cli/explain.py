@@ -49,7 +49,7 @@ def explain(ctx: click.Context, condition: str, event_text: str, language: str, 
     values of its attribute. Exit code 0: it matches; 1: it does not; 2:
     the condition or the event cannot be read.
     """
-    from palio.cli.condition_diagnostics import why_unsatisfiable
+    from palio.cli.condition_diagnostics import doubtful_dates, why_unsatisfiable
     from palio.events import Event
     from palio.filters.explanation import explain as explain_tree
     from palio.filters.filter import Filter
@@ -63,6 +63,7 @@ def explain(ctx: click.Context, condition: str, event_text: str, language: str, 
         raise InputError("EVENT", str(error)) from None
     answer = explain_tree(wanted.written, event.attributes, wanted.timezone, AccessPaths.alone(wanted.tree).of)
     verdict = _verdict(answer)
+    doubtful = doubtful_dates(text, language)
     if wanted == Filter.nothing:
         reason = why_unsatisfiable(wanted, text, language)
         verdict = f"Not matched: no event can satisfy this condition{f': {reason}' if reason else ''}."
@@ -73,10 +74,11 @@ def explain(ctx: click.Context, condition: str, event_text: str, language: str, 
                 "verdict": verdict,
                 "blamed": [each.as_dict() for each in answer.failed()],
                 "explanation": answer.as_dict(),
+                "warnings": doubtful,
             }
         )
     else:
-        _print(answer, verdict, list(_suggestions(answer, event)))
+        _print(answer, verdict, [*doubtful, *_suggestions(answer, event)])
     ctx.exit(0 if answer.matched else _EXIT_NOT_MATCHED)
 
 

@@ -48,7 +48,11 @@ def subscribe(
       palio subscribe "TRUE" --json --count 10
       palio subscribe "price > 100" --durable desk-7
     """
+    from palio.cli.condition_diagnostics import doubtful_dates
+
     wanted = Filter.parse(where, language)
+    for doubt in doubtful_dates(where, language):
+        terminal.warning(doubt)
 
     async def print_events() -> None:
         seen, began = 0, time.perf_counter()

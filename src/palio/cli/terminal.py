@@ -106,6 +106,11 @@ def error(message: PalioError | str) -> None:
     _print_reason(messages(), Text("error: ", style="bad"), message)
 
 
+def warning(message: str) -> None:
+    """Print a warning on standard error."""
+    _print_reason(messages(), Text("warning: ", style="warning"), message)
+
+
 def fault(
     console: Console, place: str, kind: str, name: str | None, reason: PalioError | str, hint: str | None = None
 ) -> None:

@@ -9,7 +9,7 @@ brackets, so that no reader needs the table of precedences.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
 from decimal import Decimal
@@ -397,9 +397,20 @@ def expression_to_sql(expression: Expression) -> str:
         case Call("split_element" | "split_size" | "split_contains" as name, (text, pattern, limit, *others)):
             split = _call("split", (text, pattern, limit))
             return f"{_OF_SPLIT[name]}({', '.join([split, *map(expression_to_sql, others)])})"
+        case Call("json_field", (text, Literal(str() as path), Literal(str() as kind))):
+            return _json_field(text, split_path(path), kind)
         case Call(function, arguments):
             return _call(function, arguments)
     raise TypeError(expression)
+
+
+def _json_field(text: Expression, names: Sequence[str], kind: str) -> str:
+    """A field of from_json(), with the schema that has this field only."""
+    quoted = ["`" + name.replace("`", "``") + "`" for name in names]
+    schema = f"{quoted[-1]} {kind}"
+    for name in reversed(quoted[:-1]):
+        schema = f"{name} struct<{schema}>"
+    return f"{_call('from_json', (text, Literal(schema)))}{''.join(f'.{name}' for name in quoted)}"
 
 
 def _element_with_members(call: Call) -> str:

@@ -9,10 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from os import PathLike, fsencode, fspath
 from pathlib import Path
 from types import EllipsisType
-from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -34,6 +33,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 _T = TypeVar("_T")
+_SAVED: Final = "a saved matcher"
 
 
 @dataclass(frozen=True, slots=True)
@@ -269,6 +269,8 @@ class Matcher:
 
     def match_event(self, event: Event) -> list[int]:
         """As `match`, but the numbers of all matches (`numbered_ids` has their ids), in no promised order."""
+        if not isinstance(event, Event):
+            raise _no_event("match_event", event)
         self._segments.seal_when_quiet()
         return self._match(self._segments.snapshot, event.attributes)
 
@@ -315,10 +317,11 @@ class Matcher:
         snapshot = self._segments.snapshot
         return match_piece(batch, snapshot.segments, snapshot.live, snapshot.catalogue, paths=True)
 
-    def match_events(self, events: list[Event]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int32]]:
+    def match_events(self, events: Sequence[Event]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int32]]:
         """As `match_columns`, for events."""
         from palio.matching.batch_match import EventPiece, match_piece
 
+        _check_events(events)
         self._segments.seal_when_quiet(len(events))
         snapshot = self._segments.snapshot
         piece = EventPiece([event.attributes for event in events])
@@ -443,21 +446,22 @@ class Matcher:
 
     def save(self, path: str | Path) -> None:
         """Write the matcher to a file that `open` maps into memory; the file is there whole or not at all."""
+        from palio.files.file_path import checked_path
         from palio.matching.index_file import save
 
+        target = checked_path(path, _SAVED)
         with self._segments.lock:
             snapshot = self._segments.seal_for_saving()
-            save(
-                _checked_path(path), snapshot.segments, snapshot.catalogue, snapshot.tombstones, self._segments.removed
-            )
+            save(target, snapshot.segments, snapshot.catalogue, snapshot.tombstones, self._segments.removed)
 
     @classmethod
     def open(cls, path: str | Path) -> Matcher:
         """Open a saved matcher: milliseconds, whatever its size; `IndexFileError` where it is not one."""
+        from palio.files.file_path import checked_path
         from palio.matching.index_file import load
 
         matcher = cls()
-        segments, catalogue, dead, matcher._segments.removed = load(_checked_path(path))
+        segments, catalogue, dead, matcher._segments.removed = load(checked_path(path, _SAVED))
         matcher._segments.publish(segments, LiveSegment(), catalogue, dead)
         return matcher
 
@@ -476,16 +480,18 @@ class Matcher:
         return self._segments.work()
 
 
-def _checked_path(path: str | Path) -> Path:
-    if not isinstance(path, str | PathLike):
-        raise InvalidArgument(f"the path of a saved matcher is a text or a Path, not {type(path).__name__}")
-    try:
-        is_possible = b"\0" not in fsencode(path)
-    except UnicodeError:
-        is_possible = False
-    if not is_possible:
-        raise InvalidArgument(f"the path of a saved matcher is one that a file can have, not {fspath(path)!r:.80}")
-    return Path(path)
+def _check_events(given: Any) -> None:
+    if not isinstance(given, Sequence) or isinstance(given, str | bytes):
+        raise InvalidArgument(f"match_events takes a list of Events, not {type(given).__name__}")
+    for event in given:
+        if not isinstance(event, Event):
+            raise _no_event("match_events", event)
+
+
+def _no_event(call: str, given: Any) -> InvalidArgument:
+    return InvalidArgument(
+        f"{call} takes an Event, not {type(given).__name__}; Event.read makes one, and match and match_batch call it"
+    )
 
 
 def _first_repeated(ids: Sequence[str]) -> str:

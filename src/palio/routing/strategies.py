@@ -80,6 +80,8 @@ def check_option(option: Field[Any], value: Any) -> None:
     # By `type`, not `isinstance`: a boolean is an integer to Python, and no number here.
     if type(value) not in _TYPES_OF_KIND[kind] or (type(value) is float and not isfinite(value)):
         raise InvalidArgument(f"{name} is {kind}, not {value!r}")
+    if type(value) is str and not value.isascii() and value != value.encode("utf-8", "ignore").decode():
+        raise InvalidArgument(f"{name} is a text that can be written as UTF-8, not {value!r:.80}")
     if choices and str(value) not in choices:
         raise InvalidArgument(f"there is no {name} {value!r}; known are {', '.join(choices)}")
     if below is not None and not (minimum or 0) <= value < below:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from palio.errors import InvalidArgument, MissingExtra
+from palio.files.file_path import checked_path
 from palio.simulation.topologies import Topology
 
 if TYPE_CHECKING:
@@ -95,11 +96,14 @@ _TRANSIT_COLOUR: Final = "#2166ac"
 
 def check_drawing(path: str | Path) -> None:
     """Refuse a path that could not be drawn to: another ending than .svg or .png, no folder, or no library."""
-    ending = Path(path).suffix.lower()
+    target = checked_path(path, "a picture")
+    ending = target.suffix.lower()
     if ending not in (".svg", ".png"):
         raise InvalidArgument(f"a picture ends with .svg or .png, not {ending!r}")
-    if not Path(path).parent.is_dir():
-        raise InvalidArgument(f"there is no folder {str(Path(path).parent)!r} for a picture")
+    if not target.parent.is_dir():
+        raise InvalidArgument(f"there is no folder {str(target.parent)!r} for a picture")
+    if target.is_dir():
+        raise InvalidArgument(f"a picture is a file, and {str(target)!r} is a folder")
     try:
         import matplotlib  # noqa: F401
     except ImportError:

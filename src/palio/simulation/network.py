@@ -38,7 +38,7 @@ from palio.simulation.hosts import Host
 from palio.simulation.links import Edge
 from palio.simulation.observation import ObservedNetwork
 from palio.simulation.oracle import Verdict, judge
-from palio.simulation.topologies import Topology, component_labels
+from palio.simulation.topologies import Topology, check_delay, component_labels
 
 _Handle = TypeVar("_Handle", Subscription, Advertisement, Event)
 _OPERATOR = "operator"  # the client that gives brokers up
@@ -176,6 +176,7 @@ class Network(ObservedNetwork):
         """Start one more broker, linked to some others; its number."""
         for each in neighbours:
             self._known(each)
+        check_delay(delay)
         self._disturb()
         broker = self._engine.add_host().number
         self.topology = Topology(broker + 1, self.topology.links)
@@ -197,6 +198,7 @@ class Network(ObservedNetwork):
         """Cut all links of a broker, and link it to another one."""
         for end in (broker, to):
             self._known(end)
+        check_delay(delay)
         if broker == to:
             raise InvalidArgument(f"broker {broker} cannot be linked to itself")
         link = min(broker, to), max(broker, to)

@@ -11,6 +11,7 @@ from random import Random
 from typing import Any, Final
 
 from palio.errors import InputError, InvalidArgument
+from palio.files.file_path import checked_path
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,10 +22,14 @@ class Topology:
     links: tuple[tuple[int, int, float | None], ...]
 
     def __post_init__(self) -> None:
-        if self.brokers < 1:
-            raise InvalidArgument(f"a network has at least one broker, not {self.brokers}")
+        _after_first(self.brokers)
+        if not isinstance(self.links, tuple | list):
+            raise InvalidArgument(f"links are a tuple of them, not {type(self.links).__name__}")
         seen = set()
-        for a, b, _ in self.links:
+        for link in self.links:
+            _check_link(link)
+            a, b, delay = link
+            check_delay(delay)
             if a == b or not (0 <= a < self.brokers and 0 <= b < self.brokers):
                 raise InvalidArgument(f"no link joins {a} and {b} in a network of {self.brokers} brokers")
             if (min(a, b), max(a, b)) in seen:
@@ -40,6 +45,17 @@ class Topology:
     def components(self) -> int:
         """Parts without a link between them."""
         return len(set(component_labels(self.brokers, ((a, b) for a, b, _ in self.links))))
+
+
+def _check_link(link: Any) -> None:
+    if not isinstance(link, tuple | list) or len(link) != 3 or not {type(link[0]), type(link[1])} <= {int}:
+        raise InvalidArgument(f"a link is two numbers of brokers and a delay or None, not {link!r:.80}")
+
+
+def check_delay(delay: Any) -> None:
+    """Refuse what is no delay of a link: seconds, or None for that of all links."""
+    if delay is not None and (type(delay) not in (int, float) or not 0 <= delay < inf):
+        raise InvalidArgument(f"a link has a delay of some seconds from 0 on, not {delay!r:.80}")
 
 
 def _after_first(brokers: int) -> range:
@@ -178,14 +194,20 @@ def from_round_trips(times: Sequence[Sequence[float]], extra: int = 0, unit: flo
 def from_file(path: str | Path, hosts: int | None = None, extra: int = 0) -> Topology:
     """A network in a file: JSON as `from_topohub` reads it, or a matrix of round-trip times in milliseconds, of which
     the first hosts are taken, and linked as `from_round_trips` does."""
-    path = Path(path)
+    path = checked_path(path, "a network")
+    if hosts is not None and (type(hosts) is not int or hosts < 1):
+        raise InvalidArgument(f"hosts is the number of hosts that are taken, from 1 on, not {hosts!r:.80}")
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise InputError(str(path), f"cannot be read: {error.strerror}") from error
     if path.suffix == ".json":
         try:
-            return from_topohub(json.loads(path.read_bytes()))[0]
+            return from_topohub(json.loads(content))[0]
         except (ValueError, KeyError, TypeError, AttributeError):
             raise InputError(str(path), _NOT_A_GRAPH) from None
     try:
-        times = [list(map(float, line.split())) for line in path.read_text().splitlines() if line.strip()]
+        times = [list(map(float, line.split())) for line in content.decode().splitlines() if line.strip()]
         return from_round_trips([row[:hosts] for row in times[:hosts]], extra)
     except (ValueError, InvalidArgument):
         raise InputError(str(path), _NOT_A_MATRIX) from None

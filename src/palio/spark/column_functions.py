@@ -28,6 +28,7 @@ from palio.matching.columnar.array_types import Int64s
 from palio.matching.columnar.arrow_columns import list_lengths
 from palio.matching.matcher import Matcher
 from palio.routing.forwarding.precomputed_headers import TableSnapshot
+from palio.spark.argument_checks import check_names, check_session, check_text
 from palio.spark.attributes import (
     PLACEHOLDER_ATTRIBUTE,
     AttributeResolver,
@@ -89,6 +90,7 @@ def _named_column(given: str | Column) -> tuple[str, Column]:
     from pyspark.sql import functions as sql
 
     if isinstance(given, str):
+        check_text("the name of a column", given)
         return given, sql.col(given)
     if not isinstance(given, SparkColumn):
         raise PipelineError(f"a column is a name or a Column, not {type(given).__name__}")
@@ -129,9 +131,11 @@ def _build_function(subscriptions: Any, names: Sequence[str], spark: SparkSessio
     from pyspark.sql import SparkSession as Session
     from pyspark.sql.types import ArrayType, StringType
 
-    session = spark or Session.getActiveSession()
+    session = Session.getActiveSession() if spark is None else spark
     if session is None:
         raise PipelineError("there is no Spark session yet; start one, or hand it in as spark=…")
+    check_session(session)
+    check_names("columns", names)
     choose_worker_python(session)
     wants = Wants.read(session, subscriptions, on_error=on_error, columns=())
     case_sensitive = is_case_sensitive(session)
@@ -294,6 +298,7 @@ def annotate(
     With a broker's `TableSnapshot` for subscriptions the column has the headers that this broker would compute.
     """
     check_events(events)
+    check_text("the name of a column", name)
     if name.lower() in (each.lower() for each in events.columns):
         raise PipelineError(f"the events have a column {name} already; choose another name=")
     choose_worker_python(events.sparkSession)

@@ -25,6 +25,7 @@ from palio.errors import InvalidSubscription, PipelineError
 from palio.events.names import join_path, list_first
 from palio.matching.matcher import Matcher
 from palio.matching.subscription import Subscription
+from palio.spark.argument_checks import check_names
 from palio.spark.attributes import MAX_INSPECTED_SUBSCRIPTIONS, MAX_NAMED, find_name, is_case_sensitive, quoted
 from palio.spark.implicit_casts import ImplicitCasts, warn_about_type_conflicts
 from palio.spark.physical_plan import (
@@ -254,6 +255,7 @@ def kept_columns(events: DataFrame, columns: Sequence[str] | None) -> tuple[str,
     """The columns that the session finds by these names; all where `columns` is None."""
     if columns is None:
         return tuple(events.columns)
+    check_names("columns", columns)
     case_sensitive = is_case_sensitive(events.sparkSession)
     found: list[str] = []
     for each in columns:

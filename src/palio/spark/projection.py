@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 from palio.errors import EventError
 from palio.events.names import split_path
 from palio.filters.filter import Filter
+from palio.spark.argument_checks import check_names
 from palio.spark.attributes import (
     PLACEHOLDER_ATTRIBUTE,
     AttributeResolver,
@@ -97,6 +98,7 @@ def project_attributes(
     """
     from pyspark.sql import functions as sql
 
+    check_names("json", json)
     case_sensitive = is_case_sensitive(events.sparkSession)
     of_json = {_json_column(events.schema, name, case_sensitive) for name in json}
     texts: list[str] = []

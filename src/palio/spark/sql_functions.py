@@ -20,6 +20,7 @@ import pyarrow as pa
 
 from palio.errors import PipelineError
 from palio.matching.matcher import Matcher
+from palio.spark.argument_checks import check_session
 from palio.spark.attributes import is_case_sensitive
 from palio.spark.column_functions import TypedMatcher, given_columns
 from palio.spark.projection import session_zone
@@ -56,9 +57,10 @@ def register(spark: SparkSession | None = None) -> None:
     """
     from pyspark.sql import SparkSession as Session
 
-    session = spark or Session.getActiveSession()
+    session = Session.getActiveSession() if spark is None else spark
     if session is None:
         raise PipelineError("there is no Spark session yet; start one, or hand it in: register(spark)")
+    check_session(session)
     warn = WorkerWarnings(session).warn
     function = _build_function(Path.cwd(), is_case_sensitive(session), session_zone(session), warn)
     session.udf.register(SQL_FUNCTION, function)

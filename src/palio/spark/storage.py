@@ -23,6 +23,7 @@ from urllib.parse import parse_qsl, urlsplit
 
 from palio.errors import PipelineError
 from palio.files.durable_write import fsync_path
+from palio.spark.argument_checks import check_text
 
 if TYPE_CHECKING:
     from pyarrow.fs import FileSystem
@@ -108,7 +109,10 @@ class StorageFolder:
 
 def absolute(address: str | Path) -> str:
     """An address independent of the working folder, with Arrow's scheme names in place of Spark's."""
+    if not isinstance(address, str | os.PathLike):
+        raise PipelineError(f"an address is a text or a Path, not {address!r:.80}")
     text = str(address)
+    check_text("an address", text)
     scheme, separator, rest = text.partition("://")
     if separator:
         return f"s3://{rest}" if scheme in ("s3a", "s3n") else text

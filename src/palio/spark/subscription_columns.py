@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from palio.errors import PipelineError
 from palio.matching.matcher import Matcher
+from palio.spark.argument_checks import check_names
 from palio.spark.attributes import find_name, is_case_sensitive
 from palio.spark.record_batches import arrow_type, metadata_values
 
@@ -71,8 +72,7 @@ def id_type(schema: StructType | None) -> DataType | None:
 
 def check_chosen(names: Sequence[str], per_event: bool) -> None:
     """Refuse a choice of columns that no subscriptions could meet."""
-    if isinstance(names, str):
-        raise PipelineError(f"subscription_columns is a list of names, not {names!r}")
+    check_names("subscription_columns", names)
     if names and per_event:
         raise PipelineError(
             "subscription_columns are of one subscription, but with per_event=True a row has many; leave one out"

@@ -23,6 +23,7 @@ from typing import Any, Final, Literal, NamedTuple, TypedDict, Unpack
 
 from palio.errors import (
     DuplicateSubscription,
+    InvalidArgument,
     InvalidSubscription,
     SubscriptionLogError,
     UnknownSubscription,
@@ -31,6 +32,7 @@ from palio.errors import (
 from palio.filters.filter import Filter
 from palio.languages.sql.template_cache import BoundTemplate
 from palio.matching.subscription import Subscription
+from palio.spark.argument_checks import check_duration
 from palio.spark.storage import StorageFolder
 from palio.spark.subscription_log_files import (
     Change,
@@ -124,6 +126,8 @@ class SubscriptionLog:
 
     def remove(self, id: str) -> None:
         """Stage a removal for the next commit."""
+        if not isinstance(id, str):
+            raise InvalidArgument(f"the id of a subscription is a text, not {id!r:.80}")
         self._staged.append(_StagedChange(Change("remove", id)))
 
     def extend(self, subscriptions: Iterable[Subscription | Mapping[str, Any]]) -> tuple[Refused, ...]:
@@ -212,6 +216,7 @@ class SubscriptionLog:
         Versions that were in force within that time stay readable; a stream that was stopped for longer cannot resume.
         Costs reading the log and writing all subscriptions.
         """
+        check_duration("keep", keep)
         version = self.version
         if not version:
             return
@@ -321,7 +326,7 @@ class SubscriptionLog:
 
         Costs reading one snapshot and the versions after it.
         """
-        wanted = self.version if version is None else version
+        wanted = self.version if version is None else _checked_version(version)
         # A compaction may remove files between the choice of a snapshot and the reading of its successors.
         for _ in range(_MAX_READ_ATTEMPTS):
             try:
@@ -332,8 +337,8 @@ class SubscriptionLog:
 
     def versions(self, after: int = 0, upto: int | None = None) -> Iterator[Version]:
         """The versions after one, up to another, with their changes and times."""
-        last = self.version if upto is None else upto
-        for number in range(after + 1, last + 1):
+        last = self.version if upto is None else _checked_version(upto)
+        for number in range(_checked_version(after) + 1, last + 1):
             try:
                 yield self._version(number)
             except FileNotFoundError:
@@ -341,7 +346,7 @@ class SubscriptionLog:
 
     def head(self, version: int) -> Head:
         """The time and the digest of a version; costs one file, the first time."""
-        if not version or version == self._head.version:
+        if not _checked_version(version) or version == self._head.version:
             return self._head if version else Head(0)
         name = _name(_CHANGES, version)
         try:
@@ -415,6 +420,12 @@ class SubscriptionLog:
     def _numbers(self, folder: str) -> list[int]:
         stems = (name.removesuffix(_SUFFIX) for name in self._folder.names(folder) if name.endswith(_SUFFIX))
         return [int(stem) for stem in stems if stem.isdecimal()]
+
+
+def _checked_version(version: Any) -> int:
+    if type(version) is not int or version < 0:
+        raise InvalidArgument(f"a version of a log is a whole number from 0 on, not {version!r:.80}")
+    return version
 
 
 def open_log(address: str) -> SubscriptionLog | None:

@@ -320,10 +320,17 @@ def collect_given(
     """Subscriptions given as such or as mappings, and those that make none."""
     if hasattr(subscriptions, "toLocalIterator"):
         raise PipelineError("these are subscriptions or mappings, not a DataFrame: give its .toLocalIterator()")
+    _check_given(subscriptions)
     collector = _Collector()
     for each in subscriptions:
         collector.take_any(each)
     return collector.found, collector.refused
+
+
+def _check_given(subscriptions: Any) -> None:
+    if not isinstance(subscriptions, Iterable) or isinstance(subscriptions, str | bytes | Mapping):
+        given = type(subscriptions).__name__
+        raise PipelineError(f"subscriptions are a list of mappings with id and where, not {given}")
 
 
 def open_frame(spark: SparkSession, source: str) -> DataFrame | None:

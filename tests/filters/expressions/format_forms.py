@@ -15,7 +15,7 @@ URLS = (
     *("http://a/%zz", "http://a:/x", "http://a:b/x", "http://a.b-/x", "http://a.b./x", "http://a.1b/x", "1http://a"),
     *("http://@a/", "http:a", "http://a#", "http://a?", "x:", "http://256.1.1.1/", "a:b:c", "http://a@b@c/", "#", "?"),
 )
-_PARTS = ("HOST", "PATH", "QUERY", "REF", "PROTOCOL", "FILE", "AUTHORITY", "USERINFO")
+_PARTS = ("HOST", "PATH", "QUERY", "REF", "PROTOCOL", "FILE", "AUTHORITY", "USERINFO", "host")
 DOCUMENTS = (
     *('{"a": 1.50}', '{"a": 1e5, "b": {"a": [1, 2.5, null]}}', '{"a": 12345678901234567890123}', '{"a": null, "a": 2}'),
     *('{"a": {"b": "x\\"y", "c": [1.50, null, true, {}]}}', '{"a": 1} xyz', '{"a": 1, bad', '{"a.b": 1}', '"x"'),
@@ -24,6 +24,12 @@ DOCUMENTS = (
 )
 _PATHS = (
     "$",
+    "$[*]",
+    "$[*].a",
+    "$.a[*]",
+    "$.a[*][*]",
+    "$.b.a[*]",
+    "$.*",
     "$.a",
     "$.b",
     "$.a.b",
@@ -85,6 +91,11 @@ def _get_json_object(g: Generator, depth: int) -> str:
     return f"get_json_object({_pick(g, *map(_literal, DOCUMENTS), 's')}, {_literal(_pick(g, *_PATHS))})"
 
 
+def _from_json(g: Generator, depth: int) -> str:
+    kind = _pick(g, "STRING", "INT", "BIGINT", "DOUBLE", "BOOLEAN", "DECIMAL(12,2)")
+    return f"from_json({_pick(g, *map(_literal, DOCUMENTS), 's')}, 'a {kind}').a"
+
+
 def _to_binary(g: Generator, depth: int) -> str:
     match g.random.randrange(3):
         case 0:
@@ -94,7 +105,17 @@ def _to_binary(g: Generator, depth: int) -> str:
     return f"try_to_binary({_pick(g, 's', 'w', 'hex(s)')}{_pick(g, '', ', ' + _literal('HEX'))})"
 
 
+_NUMBER_FORMATS = ("99.99", "000", "9,999.9", "S999", "999MI", "$99.9", "99.9PR", "0,999", "S9.", ".99", "MI99.9")
+_NUMBER_TEXTS = ("12", "-1", "1,234.5", "$1.5", "<12>", "+7", "0.50", " 3 ", "7-", "x", ".", "012")
+
+
+def _to_number(g: Generator, depth: int) -> str:
+    return f"try_to_number({_pick(g, *map(_literal, _NUMBER_TEXTS), 's')}, '{_pick(g, *_NUMBER_FORMATS[:-2])}')"
+
+
 def _to_char(g: Generator, depth: int) -> str:
+    if g.random.random() < 0.4:
+        return f"to_char({_pick(g, 'n', 'i', 'e', 'm', '12.5', '-0.5', '1.5D')}, '{_pick(g, *_NUMBER_FORMATS)}')"
     if g.random.random() < 0.3:
         return f"to_char({_pick(g, 'x', 'y')}, {_pick(g, *map(_literal, ('hex', 'base64', 'utf-8')))})"
     pattern = _pick(g, "yyyy-MM-dd", "HH:mm", "dd/MM/yy", "EEE")
@@ -136,6 +157,8 @@ FORMAT_FORMS: dict[str, Callable[[Generator, int], str]] = {
     "parse_url": _parse_url,
     "get_json_object": _get_json_object,
     "to_binary": _to_binary,
+    "to_number": _to_number,
+    "json_field": _from_json,
     "to_char": _to_char,
     "mask": _mask,
     "ceil": _scaled("ceil"),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import UTC, date, datetime
+from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -20,13 +22,29 @@ def value(sql: str, **event: Any) -> Any:
 @pytest.mark.parametrize(
     ("condition", "said"),
     [
-        ("to_char(x, '999.99') = 'a'", "to_char.. writes times and bytes"),
+        ("to_char(x, '99.9.9') = 'a'", "a format of numbers is such as"),
+        ("to_number(x, '9S9') = 1", "a format of numbers is such as"),
+        ("to_number(x, 'S9MI') = 1", "a format of numbers has one sign, and 'S9MI' has two"),
+        ("to_number(x, '$') = 1", "has from 1 to 38 digits, and '.' has 0"),
+        ("to_number(x, y) = 1", "must be given as literals"),
         ("to_binary(x, 'base32') = y", "is no format of bytes"),
         ("encode(x, 'latin1') = y", "is no character set"),
         ("mask(x, 'ab') = y", "one character in place of each"),
         ("parse_url(x, 'FOO') = y", "a URL has no part 'FOO'"),
         ("parse_url(x, 'HOST', 'k') = y", "only the part QUERY has keys"),
-        ("get_json_object(x, '$[*]') = y", "wildcards in a path are not supported"),
+        ("get_json_object(x, '$[*') = y", "is no step of a path; steps are"),
+        ("from_json(x, 'a INT') IS NULL", "makes a struct, and a condition compares single values"),
+        ("from_json(x, y).a = 1", "the schema of from_json.. must be a string literal"),
+        ("from_json(x, 'a').a = 1", "is no name of a type"),
+        ("from_json(x, 'a INT').b = 1", "the schema of from_json.. has no field b"),
+        ("from_json(x, 'a INT, A INT').a = 1", "the schema of from_json.. has two fields a"),
+        ("from_json(x, 'a INT b').a = 1", "is no schema of from_json"),
+        ("from_json(x, 'a STRUCT<b: INT').a.b = 1", "has '>' here"),
+        ("from_json(x, 'a ARRAY<INT>').a[0] = 1", "takes no ARRAY from from_json.., and a is one"),
+        ("from_json(x, 'MAP<STRING, INT>')['a'] = 1", "takes no MAP from from_json.., and its schema is one"),
+        ("from_json(x, 'a FLOAT').a = 1", "takes no FLOAT from from_json"),
+        ("from_json(x, 'a INT').a['b'] = 1", "only an attribute has members"),
+        ("from_json(x, 'a INT')[0] = 1", "from_json.. has fields here, no elements"),
         ("get_json_object(x, 'a') = y", r"a path begins with \$"),
         ("get_json_object(x, '$.') = y", "is no step of a path"),
         ("get_json_object(x, z) = y", "must be given as literals"),
@@ -44,6 +62,100 @@ def value(sql: str, **event: Any) -> Any:
 def test_what_cannot_be_computed_is_refused(condition: str, said: str) -> None:
     with pytest.raises(ParseError, match=said):
         Filter.parse(condition)
+
+
+@pytest.mark.parametrize(
+    ("format", "text", "number"),
+    [
+        ("99.99", "1.5", Decimal("1.50")),
+        ("99.99", ".", None),
+        ("000", "12", None),
+        ("9,999", "1,234", Decimal(1234)),
+        ("9,999", "1234", None),
+        ("9,999", ",1", Decimal(1)),
+        ("S999", "- 1", Decimal(-1)),
+        ("99MI", "12-", Decimal(-12)),
+        ("99PR", "<12>", Decimal(-12)),
+        ("99PR", "<12", None),
+        ("$99.9", "$1.5", Decimal("1.5")),
+        ("$99.9", "1.5", None),
+        ("9G999D9", "1,234.5", Decimal("1234.5")),
+        ("99", "1 2", Decimal(12)),
+        ("9", "\N{ARABIC-INDIC DIGIT THREE}", Decimal(3)),
+    ],
+)
+def test_a_text_is_read_by_a_format_of_numbers(format: str, text: str, number: Decimal | None) -> None:
+    assert value(f"to_number(x, '{format}')", x=text) == number
+    assert value(f"try_to_number(x, '{format}')", x=text) == number
+
+
+@pytest.mark.parametrize(
+    ("format", "number", "text"),
+    [
+        ("99.99", Decimal("0.50"), " 0.50"),
+        ("99.99", Decimal("1234.5"), "##.##"),
+        ("000", 7, "007"),
+        ("0,999", 12, "0, 12"),
+        ("9,999", 99999, "# ###"),
+        ("S999", -1, "  -1"),
+        ("999S", 0, "+   "),
+        ("S9,999.99", 0.5, "     +.50"),
+        ("99PR", -1, " <1>"),
+        ("99PR", 1, " 1  "),
+        ("9.", 1, "1 "),
+        ("$99.9", 1.5, "$ 1.5"),
+        ("9.9", "1.5", "1.5"),
+        ("9.9", "x", None),
+        ("9.9", True, None),
+        ("9", 1e300, None),
+    ],
+)
+def test_a_number_is_written_by_a_format(format: str, number: Any, text: str | None) -> None:
+    assert value(f"to_char(x, '{format}')", x=number) == text
+
+
+@pytest.mark.parametrize(
+    ("path", "text", "found"),
+    [
+        ("$.a[*].b", '{"a": [{"b": 1}, {"b": "x"}]}', '[1,"x"]'),
+        ("$.a[*].b", '{"a": [{"b": "x"}, {"c": 2}]}', '"x"'),
+        ("$.a[*].b", '{"a": []}', None),
+        ("$[*][*]", "[[1, [2]], 3]", "[1,2,3]"),
+        ("$.a[0][*]", '{"a": [[1]]}', "[1]"),
+        ("$.*", '{"a": 1}', None),
+        ("$. a", '{"a": null, "b": 1}', None),
+        ("$[0]", "[null]", "null"),
+    ],
+)
+def test_wildcards_of_a_path_give_an_array_or_the_only_value(path: str, text: str, found: str | None) -> None:
+    assert value(f"get_json_object(x, '{path}')", x=text) == found
+
+
+@pytest.mark.parametrize(
+    ("field", "text", "found"),
+    [
+        ("'a INT').a", '{"a": 1, "a": 2}', 2),
+        ("'a INT').A", '{"a": 1}', 1),
+        ("'a INT').a", '{"a": "1"}', None),
+        ("'a INT').a", '{"a": 3000000000}', None),
+        ("'a INT, c INT').c", '{"a": "x", "c": 2} and more', 2),
+        ("'a INT').a", '[{"a": 1}]', None),
+        ("'a TINYINT').a", '{"a": 200}', -56),
+        ("'a DOUBLE').a", '{"a": 1e3}', 1000.0),
+        ("'a DOUBLE').a", '{"a": "-INF"}', float("-inf")),
+        ("'a BOOLEAN').a", '{"a": "true"}', None),
+        ("'a STRING').a", '{"a": {"b": 1.50, "c" : "x"}}', '{"b":1.5,"c":"x"}'),
+        ("'a STRING').a", '{"a": 12345678.905}', "1.2345678905E7"),
+        ("'a DECIMAL(10, 2)').a", '{"a": 12345678.905}', Decimal("12345678.91")),
+        ("'a DECIMAL(5, 0)').a", '{"a": "1"}', Decimal(1)),
+        ("'a DATE').a", '{"a": "2024-1-3"}', date(2024, 1, 3)),
+        ("'a DATE').a", '{"a": "1"}', date(1970, 1, 2)),
+        ("'a TIMESTAMP').a", '{"a": 1706700000}', datetime(2024, 1, 31, 11, 20, tzinfo=UTC)),
+        ("'STRUCT<a: STRUCT<`b c`: INT>>').a['b c']", '{"a": {"b c": 5}}', 5),
+    ],
+)
+def test_a_field_of_a_json_text_has_the_type_of_the_schema(field: str, text: str, found: Any) -> None:
+    assert value(f"from_json(x, {field}", x=text) == found
 
 
 def test_no_text_grows_beyond_its_limit() -> None:
@@ -70,6 +182,10 @@ def test_a_filter_with_such_functions_reads_back() -> None:
     for condition in (
         "get_json_object(x, '$.a[0]') = '1'",
         "decode(x, 'utf-16') LIKE 'a%'",
+        "to_number(x, '$9,999.99') > 12.5",
+        "to_char(x, '000') = '007'",
+        "from_json(x, 'a STRUCT<`b c`: DECIMAL(10,2)>').a['b c'] > 1.5",
+        "get_json_object(x, '$.a[*].b') = '[1,2]'",
         "mask(x, NULL, '*') = 'a'",
         "instr(x, 'a', -1, 2) > 3",
         "ceil(x, 2) = 1.25",

@@ -361,7 +361,8 @@ _function("unhex", encodings.unhex, (TEXT,), bytes, "the bytes that hexadecimal 
 _function("to_binary", None, (TEXT, ONLY_TEXT), bytes, "the bytes that a text denotes in a notation", optional=1)
 _function("encode", None, (TEXT, ONLY_TEXT), bytes, "the bytes of a text in a character set")
 _function("decode", None, (OCTETS, ONLY_TEXT), str, "the text that bytes mean in a character set")
-_function("to_char", None, (ANY, ONLY_TEXT), str, "a moment written by a pattern, or bytes in a notation")
+_function("to_char", None, (ANY, ONLY_TEXT), str, "a moment or a number written by a pattern, or bytes in a notation")
+_function("to_number", None, (TEXT, ONLY_TEXT), Decimal, "the number that a text denotes by a format")
 _function("format_string", None, (ONLY_TEXT, ANY), str, "values in a format", optional=1, more=True, strict=False)
 _function(
     "mask",
@@ -374,6 +375,7 @@ _function(
 _function("luhn_check", encodings.luhn_check, (TEXT,), bool, "whether the last of some digits checks the others")
 _function("parse_url", None, (TEXT, ONLY_TEXT, ONLY_TEXT), str, "a part of a URL", optional=1)
 _function("get_json_object", None, (TEXT, ONLY_TEXT), str, "what a path leads to in a JSON text")
+_function("json_field", None, (ONLY_TEXT, ONLY_TEXT, ONLY_TEXT), None, "a field of a JSON text, as a type")
 _function("md5", texts.md5, (ONLY_RUN,), str, "the MD5 digest in hexadecimal digits")
 _function("sha1", texts.sha1, (ONLY_RUN,), str, "the SHA-1 digest in hexadecimal digits")
 _function(

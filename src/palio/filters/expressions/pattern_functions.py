@@ -11,15 +11,17 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from datetime import date, datetime
+from decimal import Decimal
 from functools import partial
 from types import MappingProxyType
 from typing import Final
 
+from palio.events.values import MAX_DECIMAL_DIGITS
 from palio.filters.expressions import cast, extension_functions
 from palio.filters.expressions import encoding_functions as encodings
 from palio.filters.expressions import regexp_functions as regexps
 from palio.filters.expressions.ast import Call
-from palio.filters.expressions.coercion import Value, moment_at
+from palio.filters.expressions.coercion import Value, moment_at, positive_zero
 from palio.filters.expressions.compiler import (
     Compiled,
     CompiledOperand,
@@ -32,7 +34,8 @@ from palio.filters.expressions.compiler import (
 )
 from palio.filters.expressions.datetime_patterns import for_reading, for_writing
 from palio.filters.expressions.functions import FUNCTIONS
-from palio.filters.expressions.json_functions import json_path
+from palio.filters.expressions.json_functions import json_field, json_path
+from palio.filters.expressions.number_formats import NumberFormat
 from palio.filters.expressions.printf_format import PrintfFormat
 from palio.filters.expressions.regexp_functions import Computes, literal_text
 from palio.filters.expressions.url_functions import parse_url
@@ -159,10 +162,10 @@ def _moment_in(read: Callable[[str, str], datetime | None], zone: str, value: Va
 
 
 def _to_char(pattern: Value) -> Computes:
-    """A moment by a pattern of times, or bytes in a notation; numbers by a pattern are refused."""
+    """A number by a format of numbers, bytes in a notation, or a moment by a pattern of times."""
     text = literal_text(pattern)
-    if _NUMBER_PATTERN.match(text):
-        raise ValueError("to_char() writes times and bytes; for a number use format_string('%08.2f', x) or round(x, 2)")
+    if _NUMBER_FORMAT.match(text):
+        return partial(_number_in, NumberFormat.parse(text))
     if text.lower() in ("hex", "base64", "utf-8"):
         encode = encodings.from_binary(text)
         return lambda zone, value: encode(value) if isinstance(value, bytes) else None
@@ -175,7 +178,26 @@ def _to_char(pattern: Value) -> Computes:
     return compute
 
 
-_NUMBER_PATTERN: Final = re.compile(r"(?i)(?=.*[09])(?:MI|PR|[SGDB09$.,])*\Z")
+_NUMBER_FORMAT: Final = re.compile(r"(?i)(?=.*[09])(?:MI|PR|[SGDB09$.,])*\Z")
+
+
+def _number_in(format: NumberFormat, zone: str, value: Value) -> Value:
+    """A number in a format, with the digits that Spark's cast to a decimal keeps."""
+    if isinstance(value, bool) or not isinstance(value, int | float | Decimal | str):
+        return None
+    digits, scale = (30, 15) if isinstance(value, float) else (MAX_DECIMAL_DIGITS, 18)
+    number = value if isinstance(value, Decimal) else cast.to_decimal(value, zone, digits, scale)
+    return None if number is None else format.write(number)
+
+
+def _to_number(pattern: Value) -> Computes:
+    read = NumberFormat.parse(literal_text(pattern)).read
+
+    def compute(zone: str, value: Value) -> Value:
+        number = read(value) if isinstance(value, str) else None
+        return None if number is None else positive_zero(number)
+
+    return compute
 
 
 def _of_text(make: Callable[..., Callable[[str], Value]]) -> Callable[..., Computes]:
@@ -186,6 +208,11 @@ def _of_text(make: Callable[..., Callable[[str], Value]]) -> Callable[..., Compu
         return lambda zone, value: compute(value) if isinstance(value, str) else None
 
     return prepare
+
+
+def _json_field(path: Value, kind: Value) -> Computes:
+    read = json_field(literal_text(path), literal_text(kind))
+    return lambda zone, value: read(value, zone) if isinstance(value, str) else None
 
 
 def _to_binary(format: Value = "hex") -> Computes:
@@ -231,11 +258,13 @@ PREPARED: Final[Mapping[str, Callable[..., Computes]]] = MappingProxyType(
         "split_contains": regexps.split_contains,
         "to_char": _to_char,
         "to_binary": _to_binary,
+        "to_number": _to_number,
         "encode": _of_text(encodings.encoder),
         "decode": _decode,
         "mask": _mask,
         "parse_url": _of_text(parse_url),
         "get_json_object": _of_text(json_path),
+        "json_field": _json_field,
     }
 )
 

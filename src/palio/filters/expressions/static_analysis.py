@@ -30,6 +30,7 @@ from palio.filters.expressions.ast import Array, Attribute, Call, Expression, Li
 from palio.filters.expressions.cast import target_of
 from palio.filters.expressions.coercion import INTERVALS, NUMBERS, ValueType, scale_of, widest
 from palio.filters.expressions.functions import FUNCTIONS, ONLY_TEXT
+from palio.filters.expressions.number_formats import NumberFormat
 
 _TIMES: Final[frozenset[ValueType]] = frozenset({date, datetime})
 _TEXT_OR_BINARY: Final = frozenset({"concat", "substring", "left", "overlay", "reverse", "lpad", "rpad"})
@@ -88,6 +89,8 @@ class Kinds:
         kinds = [self.of(argument) for argument in call.arguments]
         if call.function == "cast":
             return _cast_kind(call)
+        if call.function == "json_field":
+            return _cast_kind(Call("cast", (call.arguments[0], call.arguments[2]), call.span))
         if call.function in ("+", "-") and date in kinds and any(map(_is_in_days, call.arguments)):
             return date
         if call.function in ARITHMETIC:
@@ -138,6 +141,10 @@ class Kinds:
         name, arguments = call.function, call.arguments
         if name == "cast":
             return _cast_digits(call)
+        if name == "json_field":
+            return _cast_digits(Call("cast", (arguments[0], arguments[2]), call.span))
+        if name == "to_number":
+            return _format_digits(arguments[1])
         if name in ARITHMETIC:
             left, right = map(self.digits_of, arguments)
             if left is None or right is None or not (left.is_decimal or right.is_decimal):
@@ -160,6 +167,14 @@ def _scale_asked_for(expression: Expression) -> int:
         case Literal(int() as scale):
             return min(max(scale, 0), 15)
     return 15
+
+
+def _format_digits(format: Expression) -> Digits:
+    try:
+        found = NumberFormat.parse(str(format.value) if isinstance(format, Literal) else "")
+    except ValueError:  # which is refused for itself
+        return INTEGER
+    return Digits(found.digits, found.fraction, True)
 
 
 def _cast_digits(call: Call) -> Digits:

@@ -28,6 +28,8 @@ _IPV4: Final = re.compile(r"(?:(?:25[0-5]|2[0-4][0-9]|1?[0-9]?[0-9])\.){3}(?:25[
 
 def parse_url(part: str, key: str | None = None) -> Callable[[str], str | None]:
     """The function that finds a part of a URL, or the value of a key in its query."""
+    if part.upper() in PARTS and part not in PARTS:
+        return lambda url: None  # Spark knows the names in capital letters only
     if part not in PARTS:
         raise ValueError(f"a URL has no part {part!r}; its parts are {', '.join(PARTS)}")
     if key is None:

@@ -84,6 +84,11 @@ def _unsupported(call: Call, kinds: Kinds) -> str | None:
             "split() makes an array, and a condition compares single values: write split(x, ',')[0], "
             "size(split(x, ',')) or array_contains(split(x, ','), 'a')"
         )
+    if call.function == "from_json":
+        return (
+            "from_json() makes a struct, and a condition compares single values: write from_json(x, 'a INT').a, "
+            "or get_json_object(x, '$.a')"
+        )
     if function is None:
         return f"there is no function {call.function}()"
     return (

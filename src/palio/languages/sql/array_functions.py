@@ -20,6 +20,7 @@ from palio.events.names import quote_segment, split_path
 from palio.filters.expressions.ast import Array, Attribute, Call, Expression, Literal, Span
 from palio.filters.expressions.json_functions import parse_path
 from palio.languages.grammar import InvalidLiteral
+from palio.languages.sql.json_schema import field_of
 from palio.languages.sql.type_names import type_named
 
 _ELEMENTS: Final = ("get", "element_at")
@@ -36,6 +37,8 @@ def element_of(container: Expression, index: Expression, span: Span, function: s
             return Call("split_element", (*arguments, Literal(place if abs(place) <= _MAX_PLACE else 0)), span)
         case Call("split", _), _:
             raise InvalidLiteral("the index behind split() must be a whole number", "write split_part(x, ',', n)")
+        case Call("from_json"), Literal(int()):
+            raise InvalidLiteral("from_json() has fields here, no elements", "write get_json_object(x, '$.a[0]')")
         case _, Literal(str() as key):
             return member_of(container, key, span)
     return Call(function, (_as_array(container), index), span)
@@ -44,6 +47,8 @@ def element_of(container: Expression, index: Expression, span: Span, function: s
 def member_of(container: Expression, name: str, span: Span) -> Expression:
     """A member of an object by its name or key; of an element of an array, the element of the members' array."""
     match container:
+        case Call("from_json"):
+            return field_of(container, name, span)
         case Attribute(path):
             return Attribute(f"{path}.{quote_segment(name)}", span)
         case Array(path):

@@ -17,6 +17,7 @@ from palio.filters.expressions.functions import FUNCTIONS
 from palio.filters.registry import condition_in
 from palio.languages.grammar import InvalidLiteral, Operator
 from palio.languages.sql import array_functions as arrays
+from palio.languages.sql.json_schema import from_json
 from palio.languages.sql.unsupported import REFUSED_FUNCTIONS, Refusal, unknown
 
 # --- operators ---------------------------------------------------------------------------------------------
@@ -107,6 +108,7 @@ ALIASES: Final[dict[str, str]] = {
     "try_parse_url": "parse_url",
     "try_to_binary": "to_binary",
     "try_to_date": "to_date",
+    "try_to_number": "to_number",
     "try_to_timestamp": "to_timestamp",
     "ucase": "upper",
 }
@@ -118,7 +120,7 @@ ARGUMENTS: Final[dict[str, tuple[int, int]]] = {"ifnull": (2, 2), "nvl": (2, 2)}
 NOT_CALLABLE: Final = frozenset(
     {"and", "between", "case", "cast", "in", "isfalse", "istrue", "neg", "not", "or"}
     | {"timestampadd", "timestampdiff", "exists", "forall", "lambda", "variable"}
-    | {"split_contains", "split_element", "split_size"}
+    | {"json_field", "split_contains", "split_element", "split_size"}
 )
 """Names among the functions that are written otherwise: between or around operands, with a unit, with a lambda."""
 
@@ -260,6 +262,7 @@ _REWRITTEN: Final[dict[str, Callee]] = {
     "array_contains": Callee(2, 2, arrays.array_contains),
     "map_contains_key": Callee(2, 2, arrays.map_contains_key),
     "split": Callee(2, 3, arrays.split),
+    "from_json": Callee(2, 2, from_json),
     **dict.fromkeys(("variant_get", "try_variant_get"), Callee(3, 3, arrays.variant_get)),
     "zeroifnull": Callee(1, 1, _with_zero("coalesce")),
     "nullifzero": Callee(1, 1, _with_zero("nullif")),

@@ -153,7 +153,7 @@ class SqlParser(ExpressionParser):
         key = self.tokens[self.at][1]
         if key == "::" or key == "[":
             return True
-        is_element = isinstance(node, Call) and node.function in ("get", "element_at")
+        is_element = isinstance(node, Call) and node.function in ("get", "element_at", "from_json")
         return is_element or (isinstance(node, Attribute) and (key == ":" or is_path))
 
     def _element(self, container: Expression, start: int) -> Expression:

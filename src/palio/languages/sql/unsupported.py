@@ -131,8 +131,6 @@ _ELSEWHERE: Final = {
     "strftime": "date_format(x, 'yyyy-MM-dd')",
     "string_to_array": "split(x, ',')[0]",
     "strpos": "instr(x, 'a')",
-    "to_number": "CAST(x AS DECIMAL(10, 2))",
-    "try_to_number": "CAST(x AS DECIMAL(10, 2))",
     "to_text": "CAST(x AS STRING)",
     "tostring": "CAST(x AS STRING)",
 }

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
@@ -21,6 +21,7 @@ from palio.errors import EventError, PipelineError
 from palio.events import DEFAULT_LIMITS
 from palio.events.json import parse_value
 from palio.events.nested_content import flatten
+from palio.spark.argument_checks import check_duration, check_text
 from palio.spark.projection import column
 from palio.spark.record_batches import as_arrow_udf
 
@@ -43,6 +44,10 @@ class DeadLetterRules:
 
     def check(self, events: DataFrame) -> None:
         """Refuse rules that do not apply to these events."""
+        if self.lateness is not None:
+            check_duration("lateness", self.lateness)
+        if self.malformed is not None:
+            _check_conditions(self.malformed)
         if self.lateness is not None and self.event_time is None:
             raise PipelineError("to tell late events, say which column is the time of an event: event_time=…")
         if self.event_time is not None and self.event_time not in events.columns:
@@ -90,6 +95,16 @@ class DeadLetterRules:
         limit = latest - int(self.lateness / timedelta(microseconds=1))
         late = _micros(self.event_time) < sql.lit(limit)
         return [sql.when(late, sql.lit(f"late: more than {self.lateness} behind {_shown(latest)}"))]
+
+
+def _check_conditions(malformed: Any) -> None:
+    if not isinstance(malformed, Mapping):
+        raise PipelineError(
+            f"malformed is conditions by reasons, {{'no price': 'price IS NULL'}}, not {malformed!r:.80}"
+        )
+    for reason, condition in malformed.items():
+        check_text("a reason in malformed", reason)
+        check_text("a condition in malformed", condition)
 
 
 def _micros(name: str) -> Column:

@@ -24,8 +24,9 @@ from typing import TYPE_CHECKING, Any, Final
 from palio.errors import PipelineError, VersionNotKept
 from palio.matching.matcher import Matcher
 from palio.matching.subscription import Subscription
+from palio.spark.argument_checks import check_text, check_trigger
 from palio.spark.implicit_casts import ImplicitCasts
-from palio.spark.match_job import SUBSCRIBER_COLUMN, SUBSCRIPTION_COLUMN, kept_columns, match
+from palio.spark.match_job import SUBSCRIBER_COLUMN, SUBSCRIPTION_COLUMN, check_events, kept_columns, match
 from palio.spark.projection import column, project_attributes
 from palio.spark.qualified_names import alias_of
 from palio.spark.shared_index import SharedIndex, is_connect
@@ -74,6 +75,10 @@ def stream(
     its batches.
     """
     log = subscriptions if isinstance(subscriptions, SubscriptionLog) else SubscriptionLog(subscriptions)
+    check_events(events)
+    check_trigger(trigger)
+    if name is not None:
+        check_text("the name of a query", name)
     _check(events, log, sink, dead_letters, columns)
     project_attributes(events, (), json)  # reports a missing column now, not with the first batch
     rules = None
@@ -271,8 +276,8 @@ def _check(
 ) -> None:
     if not events.isStreaming:
         raise PipelineError("these events are no stream; match() takes them as they are")
-    for each in (sink, dead_letters):
-        if each is not None and not callable(each):
+    for each in (sink, *(() if dead_letters is None else (dead_letters,))):
+        if not callable(each):
             raise PipelineError(f"a sink is called with matches and a batch: ParquetSink(…), say, not {each!r}")
     if not is_connect(events.sparkSession) and not log.exists():
         raise PipelineError(f"there is no subscription log at {log.path}; SubscriptionLog(…).commit() makes one")
