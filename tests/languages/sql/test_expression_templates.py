@@ -34,6 +34,7 @@ NUMBERS = st.one_of(
 TEXTS = st.one_of(
     st.sampled_from(["x", "X", "", "it''s", "true", "7", "2024-01-01", "a%", "%b_", "é", "- 1", "abc", '"', "--"]),
     st.text("abx%_'7", max_size=4).map(lambda text: text.replace("'", "''")),
+    st.sampled_from([r"a\\_", r"\%", r"\'", r"a\\\\%", r"\u0041", r"\ud800", r"\\d"]),
 ).map("'{}'".format)
 DAYS = st.dates().map("DATE '{}'".format) | st.sampled_from(["DATE '0001-01-01'", "DATE '2024-02-30'", "NULL"])
 MOMENTS = st.sampled_from(["TIMESTAMP '2024-01-01 10:00:00'", "TIMESTAMP '0001-01-01 00:00:00'", "DATE '2024-01-01'"])

@@ -339,7 +339,7 @@ class _SplitTexts:
         found = []
         for number in np.flatnonzero(np.diff(starts) > more_than).tolist():
             begin, end = self._spans[number].tolist()
-            skeleton = self._skeleton_text[begin:end].tobytes().decode("ascii")
+            skeleton = self._skeleton_text[begin:end].tobytes().decode()
             found.append((skeleton, order[starts[number] : starts[number + 1]]))
         return found
 

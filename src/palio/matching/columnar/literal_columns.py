@@ -95,15 +95,15 @@ class TextLiterals:
         numbers, firsts = np.empty(len(starts), np.int64), np.empty((len(starts), 2), np.int32)
         count = kernels.number_texts(self.text, starts, ends, kernels.hash_table_for(len(starts)), numbers, firsts)
         first_starts, first_ends = firsts[:count, 0], firsts[:count, 1]
-        if parameter.is_text and not self._has_doubled_quotes:
+        if parameter.is_text and not self._has_escapes:
             return numbers, self._decode(first_starts + 1, first_ends - 1)
         texts = self._decode(first_starts, first_ends)
         return numbers, [_value_of(parameter, text, self.timezone) for text in texts]
 
     @cached_property
-    def _has_doubled_quotes(self) -> bool:
-        """Whether a string may have a quote in it; empty strings look like that, too."""
-        return b"''" in self.raw or b'""' in self.raw
+    def _has_escapes(self) -> bool:
+        """Whether a string may be other characters than those between its quotes; empty strings look like that, too."""
+        return any(sign in self.raw for sign in (b"''", b'""', b"\\", b"r'", b"R'", b'r"', b'R"'))
 
     def _decode(self, starts: Int32s, ends: Int32s) -> list[str]:
         raw = self.raw
