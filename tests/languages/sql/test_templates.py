@@ -28,8 +28,8 @@ _quoted = st.builds(
     st.sampled_from(["'", '"']),
 )
 _escaped = st.sampled_from(
-    [r"'a\\_b'", r"'\n'", r"'it\'s'", r'"\""', r"'\u00e9'", r"'\ud83d'", r"'\U00110000'", r"'\\%'", r"'x\_%'", r"r'\d+'",
-     r'R"a\"', "r'it'", r"'\101'", "'\\\n'"]
+    [r"'a\\_b'", r"'\n'", r"'it\'s'", r'"\""', r"'\u00e9'", r"'\ud83d'", r"'\U00110000'", r"'\\%'", r"'x\_%'",
+     r"r'\d+'", r'R"a\"', "r'it'", r"'\101'", "'\\\n'"]
 )  # fmt: skip
 OTHERS = {
     INTEGER: st.integers(0, 2**63 - 2).map(str) | st.sampled_from(["0", "007", "1", "2024", "9223372036854775806"]),

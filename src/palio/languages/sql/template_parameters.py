@@ -56,7 +56,8 @@ class Parameter:
     @property
     def is_total(self) -> bool:
         """Whether every literal of the kind has a value here, if it has no backslash."""
-        return self.kind in (INTEGER, STRING) and self.before in ("", "-") and self.pattern != "rlike" and self.fixed is None
+        is_regex = self.pattern == "rlike"
+        return self.kind in (INTEGER, STRING) and self.before in ("", "-") and not is_regex and self.fixed is None
 
     def read(self, text: str, timezone: str) -> Scalar:
         """The value of a literal; `InvalidLiteral` where it has none."""

@@ -82,7 +82,10 @@ def _end_of_string(text: Any, at: int) -> int:
 @inlined
 def _is_raw_string(text: Any, at: int) -> bool:
     """Whether an R with a quote behind it is here."""
-    return text[at] | 32 == 114 and (text[at + 1] == _QUOTE or text[at + 1] == _DOUBLE_QUOTE)
+    if text[at] | 32 != 114:
+        return False
+    quote: int = text[at + 1]
+    return quote == _QUOTE or quote == _DOUBLE_QUOTE
 
 
 @inlined
