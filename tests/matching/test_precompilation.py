@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -66,10 +65,3 @@ def test_no_second_process_on_one_processor(started: list[RecordedProcess], monk
     monkeypatch.setattr(precompilation, "_count_processors", lambda: 1)
     with precompilation._second_process():
         assert not started
-
-
-def test_the_garbage_collector_is_back_after_compiling() -> None:
-    assert gc.isenabled()
-    with precompilation._without_collector():
-        assert not gc.isenabled()
-    assert gc.isenabled()

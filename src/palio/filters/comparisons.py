@@ -167,13 +167,13 @@ def _equal_to_any_alike(places: Sequence[Cuts]) -> Truth:
 
 def reads_only_as_text(literal: str, timezone: str = "UTC") -> bool:
     """Whether a string literal is compared with strings only, because it reads as no other kind."""
-    if _is_word(literal):
+    if is_word(literal):
         return True
     readings = (to_double, to_integer, to_boolean, to_date)
     return all(read(literal) is None for read in readings) and to_timestamp(literal, timezone) is None
 
 
-def _is_word(literal: str) -> bool:
+def is_word(literal: str) -> bool:
     """Whether a literal begins with a letter, as no number or date does, and is no word such as `true` or `nan`."""
     bare = literal.strip(BLANKS)
     return bare[:1].isalpha() and bare.isascii() and bare.lower() not in WORDS
@@ -306,7 +306,7 @@ def _midnight(day: date, timezone: str) -> datetime:
 def _converted(literal: str, timezone: str) -> Cuts:
     """The cuts of a string literal among the kinds it can be read as."""
     places: Cuts = {}
-    if _is_word(literal):
+    if is_word(literal):
         return places
     # Spark converts a string to double for decimals too, but to integer, not double, for integers.
     number = to_double(literal)

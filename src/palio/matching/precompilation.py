@@ -11,7 +11,6 @@ they meet somewhere in the middle.
 
 from __future__ import annotations
 
-import gc
 import os
 import subprocess
 import sys
@@ -40,6 +39,7 @@ from palio.matching.columnar import (
 from palio.matching.columnar.computed_columns import MIN_PROGRAM_EXPRESSIONS
 from palio.matching.columnar.kernel_cache import folders, try_lock
 from palio.matching.columnar.kernel_readiness import are_recorded, compiler_process, kernel_readiness
+from palio.matching.garbage_collector import paused_collector
 from palio.matching.matcher import Matcher
 
 # Without `renumbering_kernels`, which only the driver of a job with a long table of subscriptions needs.
@@ -80,7 +80,7 @@ def compile_kernels(report: Callable[[int, int], None] | None = None) -> Precomp
     """
     started, began = time.perf_counter(), time.time()
     found = list(kernels())
-    with _second_process(), _without_collector(), kernel_readiness.compiling_here():
+    with _second_process(), paused_collector(), kernel_readiness.compiling_here():
         for kernel in found:
             _compile_for_numbers(kernel)
             if report is not None:
@@ -99,7 +99,7 @@ def compile_kernels(report: Callable[[int, int], None] | None = None) -> Precomp
 
 def _compile_from_end() -> None:
     """Compile all kernels in the opposite order; records it, because the first process may have been ended."""
-    with _without_collector(), kernel_readiness.compiling_here():
+    with paused_collector(), kernel_readiness.compiling_here():
         _compile_for_arrays()
         for kernel in reversed(list(kernels())):
             _compile_for_numbers(kernel)
@@ -147,18 +147,6 @@ def _count_processors() -> int:
         return len(os.sched_getaffinity(0))
     except AttributeError:  # not on this system
         return os.cpu_count() or 1
-
-
-@contextmanager
-def _without_collector() -> Iterator[None]:
-    """No garbage collection: a compiler makes millions of objects, and looking through them takes a tenth of it."""
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()
 
 
 def _is_newer(kernel: Any, began: float) -> bool:

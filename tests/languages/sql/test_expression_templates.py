@@ -34,11 +34,25 @@ NUMBERS = st.one_of(
 TEXTS = st.one_of(
     st.sampled_from(["x", "X", "", "it''s", "true", "7", "2024-01-01", "a%", "%b_", "é", "- 1", "abc", '"', "--"]),
     st.text("abx%_'7", max_size=4).map(lambda text: text.replace("'", "''")),
+    st.sampled_from([r"a\\_", r"\%", r"\'", r"a\\\\%", r"\u0041", r"\ud800", r"\\d"]),
 ).map("'{}'".format)
 DAYS = st.dates().map("DATE '{}'".format) | st.sampled_from(["DATE '0001-01-01'", "DATE '2024-02-30'", "NULL"])
-MOMENTS = st.sampled_from(["TIMESTAMP '2024-01-01 10:00:00'", "TIMESTAMP '0001-01-01 00:00:00'", "DATE '2024-01-01'"])
+MOMENTS = st.sampled_from(
+    ["TIMESTAMP '2024-01-01 10:00:00'", "TIMESTAMP '0001-01-01 00:00:00'", "DATE '2024-01-01'", "TIMESTAMP '2024-1-1'",
+     "TIMESTAMP '2024-01-01'", "TIMESTAMP '2024-01-01T00:00:00.000001'", "TIMESTAMP '2024-01-01 00:00:00.5'",
+     "TIMESTAMP '1969-12-31 23:59:59.999999'", "TIMESTAMP '2024-01-01 00:00:00+01:00'", "DATE '2024'", "DATE 'epoch'",
+     "TIMESTAMP '2024-02-30 00:00:00'", "TIMESTAMP '2024-01-01 24:00:00'", "TIMESTAMP '2024-01-01 00:00:00.'",
+     "TIMESTAMP_NTZ '2024-01-01 00:00:00.1234567'", "DATE '9999-12-31'", "DATE '1900-02-29'", "DATE '2000-02-29'"]
+)  # fmt: skip
 SIZES = st.integers(-1, 5).map(str)
 NAMES = ("a", "b", "c")
+# Of plain attributes, whose literals are read in columns.
+PLAIN_FORMS = [
+    "{x} {o} {n}", "{x} BETWEEN {n} AND {n}", "{x} >= {n} AND {x} < {n}", "{x} IN ({n}, {n})", "{x} NOT IN ({n}, {n})",
+    "{x} {o} {d}", "{x} {o} {m}", "{x} BETWEEN {d} AND {m}", "{x} BETWEEN {m} AND {m}", "{x} IN ({m}, {m})",
+    "{x} NOT IN ({d}, {m})", "{x} {o} {t}", "{x} BETWEEN {t} AND {t}", "{x} IS DISTINCT FROM {n}", "{x} <=> {m}",
+    "{x} LIKE {t}", "{x} NOT LIKE {t}", "{x} RLIKE {t}", "{x} {o} {n} OR {y} {o} {d}", "{x} {o} {t} AND {y} {o} {n}",
+]  # fmt: skip
 FORMS = [
     "{x} + {n} > {n}", "{x} * {y} <= {n}", "abs({x} - {n}) < {n}", "{x} + {y} BETWEEN {n} AND {n}", "{n} - {x} = {n}",
     "{x} * {n} + {y} * {n} > {n}", "({x} + {n}) * {n} IN ({n}, {n})", "{x} % {n} = {n}", "{x} / {n} > {n}",
@@ -64,7 +78,9 @@ CONTEXTS = [
 @st.composite
 def families(draw: Any) -> list[str]:
     """Conditions of one form with other literals, some of which they have in common."""
-    shape = draw(st.sampled_from(CONTEXTS)).format(draw(st.sampled_from(FORMS)))
+    shape = draw(st.sampled_from(CONTEXTS)).format(draw(st.sampled_from(FORMS) | st.sampled_from(PLAIN_FORMS)))
+    while "{o}" in shape:
+        shape = shape.replace("{o}", draw(st.sampled_from(["=", "<>", "<", "<=", ">", ">="])), 1)
     x, y = draw(st.sampled_from(NAMES)), draw(st.sampled_from(NAMES))
     holes = {"{n}": NUMBERS, "{t}": TEXTS, "{d}": DAYS, "{m}": MOMENTS, "{s}": SIZES}
     pool = {hole: [draw(each), draw(each)] for hole, each in holes.items()}

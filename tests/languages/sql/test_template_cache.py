@@ -51,7 +51,7 @@ def test_the_pieces_of_a_text_are_the_text(text: str) -> None:
     assert [text[start:end] for _, start, end in locate_literals(text)] == literals
 
 
-@pytest.mark.parametrize("text", ["a = '\\n'", "a = 1 -- 2", "a = 1 /* 2 */", f"a = {'9' * 19}", "x" * 1_000_001])
+@pytest.mark.parametrize("text", ["a = \\n", "a = 1 -- 2", "a = 1 /* 2 */", "a = 9223372036854775807", "x" * 1_000_001])
 def test_what_cutting_could_get_wrong_is_not_cut(text: str) -> None:
     assert split_literals(text) is None
 

@@ -21,19 +21,21 @@ from tests.oracles.generate import Generator
 from tests.strategies import STRINGS, conditions, usual_conditions
 
 # Other literals of each kind: what a skeleton may be filled with.
-_texts = st.sampled_from([text for text in STRINGS if "\\" not in text]) | st.text(max_size=4).filter(
-    lambda text: "\\" not in text
-)
+_texts = st.sampled_from(STRINGS) | st.text(max_size=4)
 _quoted = st.builds(
-    lambda text, quote: quote + text.replace(quote, quote * 2) + quote,
+    lambda text, quote: quote + text.replace("\\", "\\\\").replace(quote, quote * 2) + quote,
     _texts | st.sampled_from(["a%", "%a%", "_b", "2024-02-30", "epoch", "now", "00FF", "x--", "/*", "5 DAY"]),
     st.sampled_from(["'", '"']),
 )
+_escaped = st.sampled_from(
+    [r"'a\\_b'", r"'\n'", r"'it\'s'", r'"\""', r"'\u00e9'", r"'\ud83d'", r"'\U00110000'", r"'\\%'", r"'x\_%'",
+     r"r'\d+'", r'R"a\"', "r'it'", r"'\101'", "'\\\n'"]
+)  # fmt: skip
 OTHERS = {
-    INTEGER: st.integers(0, 10**18 - 1).map(str) | st.sampled_from(["0", "007", "1", "2024"]),
+    INTEGER: st.integers(0, 2**63 - 2).map(str) | st.sampled_from(["0", "007", "1", "2024", "9223372036854775806"]),
     DECIMAL: st.sampled_from(["0.0", "3.5", "1.50", "0.1", "9007199254740992.5", f"1.{'1' * 40}"]),
     DOUBLE: st.sampled_from(["1d", "2.5D", "1e5", "1E-3", "3.5e+2", "1e400", "0e0", "9007199254740993D"]),
-    STRING: _quoted,
+    STRING: _quoted | _escaped,
 }
 
 

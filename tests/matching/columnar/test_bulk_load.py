@@ -134,8 +134,9 @@ def test_the_compiled_reader_cuts_as_the_other_does(lines: list[str]) -> None:
 
 
 _members = st.sampled_from(
-    ["1", "-2", "'a'", "'it''s'", '"b"', "2.5", "1e3", "DATE '2024-01-01'", "x'00'", "NULL", "-- 1", "c"]
-)
+    ["1", "-2", "'a'", "'it''s'", '"b"', "2.5", "1e3", "DATE '2024-01-01'", "x'00'", "NULL", "-- 1", "c",
+     r"'\''", r"r'\'", r'R"a"', "DATE r'2024-01-01'", "9223372036854775806", "xr'a'"]
+)  # fmt: skip
 _listed = st.builds(
     lambda each, count, comma: comma.join([*each, *[each[0]] * count]),
     st.lists(_members, min_size=1, max_size=2),
@@ -200,10 +201,11 @@ def test_texts_are_read_in_parts_of_so_many_characters(monkeypatch: pytest.Monke
 
 
 def test_usual_conditions_are_read_by_the_compiled_reader() -> None:
-    lines = ["a = 1", "a='it''s' AND b <= 2.5", "é = 1", "a = 'é'", "a = 1 -- 2", "", "a = '\\n'", "`a 1` = 5e3 OR c"]
+    read = ["a = 1", "a='it''s' AND b <= 2.5", "a = 'é'", "`a 1` = 5e3 OR c", "a = '\\n'", "a = r'\\d'", "`é 1` = 1"]
+    left = ["é = 1", "a = 1 -- 2", "", "a = '\\'", "a = \\n", "a = r'", "a = 9223372036854775807"]
     # As above: the numbers of the skeletons are in no public result.
-    skeletons_of_lines = bulk_load._SplitTexts(lines, "UTC")._skeleton_of.tolist()
-    assert [number >= 0 for number in skeletons_of_lines] == [True, True, False, True, False, False, False, True]
+    skeletons_of_lines = bulk_load._SplitTexts([*read, *left], "UTC")._skeleton_of.tolist()
+    assert [number >= 0 for number in skeletons_of_lines] == [True] * len(read) + [False] * len(left)
 
 
 @given(st.lists(st.text(max_size=3), max_size=20))
@@ -234,6 +236,8 @@ USUAL = [
     "b < 9 AND (" + " OR ".join([f"a = {{0}}{number}" for number in range(40)]) + ")",
     "a LIKE 'v{0}%' AND b > {1}",
     "a LIKE '%v{0}%' AND b NOT LIKE 'u{1}%'",
+    r"a LIKE 'v{0}\\_%' AND b = 'it\'s {1}'",
+    r"a RLIKE r'^v{0}\d+' AND `é` > 822337203685477580{1}",
     "a = 'v{0}' OR b > {1}",
     "(a = 'v{0}' AND b > {1}) OR (c = 'w{1}' AND d < {0})",
     "NOT (a = 'v{0}' AND b > {1})",

@@ -49,14 +49,14 @@ def test_cuts_at_many_decimals_are_those_at_each(cuts: list[tuple[int, bool]], s
     for at, (scaled, after) in enumerate(cuts):
         value = Decimal(scaled).scaleb(-scale)
         is_whole = value == value.to_integral_value()
-        assert found.exact.get(at, int(value)) == value
+        assert Decimal(found.exact.get(at, int(value))) == value
         expected = number_cut(int(value) if is_whole else value, after)
         assert (found.integers[at], found.orders[at], found.kinds[at]) == expected
 
 
-@given(st.lists(st.floats(1 - EXACT_FLOATS, EXACT_FLOATS - 1), min_size=1))
-def test_cuts_at_many_floats_are_those_at_each(values: list[float]) -> None:
-    found = float_cuts(np.array(values))
+@given(st.lists(st.floats(1 - EXACT_FLOATS, EXACT_FLOATS - 1), min_size=1), st.booleans())
+def test_cuts_at_many_floats_are_those_at_each(values: list[float], after: bool) -> None:
+    found = float_cuts(np.array(values), after)
     assert [*zip(found.integers, found.orders, found.kinds, strict=True)] == [
-        number_cut(each, False) for each in values
+        number_cut(each, after) for each in values
     ]

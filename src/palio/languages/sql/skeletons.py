@@ -10,10 +10,12 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from palio.events.values import MAX_INT64
 from palio.languages.sql.template_builder import LiteralSpan
 from palio.languages.sql.template_parameters import DECIMAL, DOUBLE, INTEGER, LIST, STRING
 
 LITERAL_MARKS: Final = (INTEGER, DECIMAL, DOUBLE, STRING)
+_STRING_BEGINNINGS: Final = frozenset("'\"rR")
 
 MAX_TEMPLATE_CHARACTERS: Final = 1_000_000
 """Length of the longest condition that is looked up; a longer one goes to the parser."""
@@ -21,12 +23,20 @@ MAX_SKELETON_CHARACTERS: Final = 4_096
 """Length of the longest skeleton of which a template is made."""
 MAX_INTEGER_DIGITS: Final = 18
 """Digits of an integer that is certain to be a bigint."""
+_MAX_INTEGER: Final = str(MAX_INT64 - 1)  # the cut behind it is a bigint, too
 
-# Possessive throughout, and a group nowhere repeated so, as in the lexer.
+# Possessive throughout, and a group nowhere repeated so, as in the lexer. A raw string has no escapes.
 LITERAL: Final = re.compile(
-    r"""('[^'\\]*+(?:''[^'\\]*+)*'(?!')|"[^"\\]*+(?:""[^"\\]*+)*"(?!")"""
-    r"""|(?<![\w.])[0-9]++(?:\.[0-9]++)?(?:[dD]|[eE][+-]?[0-9]++)?(?![\w.]))"""
+    r"""('[^'\\]*+(?:(?:\\.|'')[^'\\]*+)*'(?!')|"[^"\\]*+(?:(?:\\.|"")[^"\\]*+)*"(?!")"""
+    r"""|(?<![\w.])[rR](?:'[^']*+'|"[^"]*+")"""
+    r"""|(?<![\w.])[0-9]++(?:\.[0-9]++)?(?:[dD]|[eE][+-]?[0-9]++)?(?![\w.]))""",
+    re.DOTALL,
 )
+
+
+def is_bigint(digits: str) -> bool:
+    """Whether an integer without a sign is one of 64 bits."""
+    return len(digits) <= MAX_INTEGER_DIGITS or (len(digits) == len(_MAX_INTEGER) and digits <= _MAX_INTEGER)
 
 
 # An IN list whose literals are written alike, in a skeleton: bracket, the sign or type before each literal, its mark.
@@ -59,17 +69,17 @@ def _split_each(text: str) -> tuple[str, list[str]] | None:
     literals = pieces[1::2]
     for at, literal in enumerate(literals):
         kind = literal[0]
-        if kind == "'" or kind == '"':
+        if kind in _STRING_BEGINNINGS:
             kind = STRING
         elif literal.isdigit():
-            if len(literal) > MAX_INTEGER_DIGITS:
+            if not is_bigint(literal):
                 return None
             kind = INTEGER
         else:
             kind = DOUBLE if literal[-1] in "dD" or "e" in literal or "E" in literal else DECIMAL
         pieces[2 * at + 1] = kind
     skeleton = "".join(pieces)
-    # A backslash changes where a string ends, and a comment what is one at all.
+    # A backslash outside of literals is none that the lexer knows; a comment changes what is a literal at all.
     return None if "\\" in skeleton or "--" in skeleton or "/*" in skeleton else (skeleton, literals)
 
 

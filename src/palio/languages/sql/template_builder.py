@@ -7,6 +7,7 @@ from dataclasses import replace
 from decimal import Decimal
 from typing import Any, Final, TypeAlias
 
+from palio.events.values import MAX_INT64
 from palio.filters.comparisons import OPERATORS
 from palio.filters.expressions.ast import Attribute, Call, Expression, Literal, Micros, Months, attributes_of, walk
 from palio.filters.expressions.extension_functions import reads_whole_event
@@ -52,7 +53,8 @@ _WITHOUT_TEMPLATE: Final = frozenset({"condition_in", "in_timezone", "typeof", "
 # Digits that decimals may have before and behind the point, from most to fewest: a product has those of both factors.
 _DIGIT_LIMITS: Final = (9, 5, 3)
 _SUMS: Final = frozenset({"+", "-", "*"})  # whose digits are bounded
-_MOST_INTEGER: Final = 10**18 - 1
+# Functions by the kind of their second argument, a pattern that may be none.
+_CHECKED_PATTERNS: Final = {"like": "like", "ilike": "like", "rlike": "rlike"}
 
 
 def make_template(text: str, literals: Sequence[LiteralSpan], listed: range = range(0)) -> Template | None:
@@ -191,7 +193,7 @@ class _TemplateBuilder:
                 listed = tuple(operand for operand in operands if operand is not None)
                 return InList(name, listed) if len(listed) == len(operands) else None
             case Call(function, (Attribute(name), pattern)) if function in PATTERNS:
-                parameter = self._text_parameter(pattern, is_regex=function == "rlike")
+                parameter = self._text_parameter(pattern, _CHECKED_PATTERNS.get(function, ""))
                 return None if parameter is None else PatternMatch(name, function, parameter)
             case Call(function, (Attribute(name), other)) if function in OPERATORS or function == "<=>":
                 return self._comparison(name, function, other)
@@ -203,11 +205,11 @@ class _TemplateBuilder:
         operand = self._operand(other)
         return None if operand is None else Comparison(name, operator, operand)
 
-    def _text_parameter(self, expression: Expression, is_regex: bool) -> Parameter | None:
-        operand = self._operand(expression, is_regex)
+    def _text_parameter(self, expression: Expression, pattern: str) -> Parameter | None:
+        operand = self._operand(expression, pattern)
         return operand if isinstance(operand, Parameter) and operand.is_text else None
 
-    def _operand(self, expression: Expression, is_regex: bool = False) -> Operand | None:
+    def _operand(self, expression: Expression, pattern: str = "") -> Operand | None:
         """The parameter or constant of a literal; None for anything else, and for a literal that has no kind here."""
         if not isinstance(expression, Literal) or isinstance(expression.value, Months | Micros):
             return None
@@ -219,7 +221,7 @@ class _TemplateBuilder:
         before = self._text[first:start].strip().lower()
         if before not in (("", *TYPED) if kind == STRING else ("", "-", "+")):
             return None
-        parameter = Parameter(index, kind, before, is_regex=is_regex)
+        parameter = Parameter(index, kind, before, pattern=pattern)
         if self.parameters[index] not in (None, parameter):
             return None
         self.parameters[index] = parameter
@@ -251,7 +253,7 @@ class _TemplateBuilder:
             if isinstance(argument, Call):
                 found = self._with_parameters(argument)
             elif isinstance(argument, Literal) and place not in fixed:
-                operand = self._operand(argument, is_regex=call.function == "rlike" and place == 1)
+                operand = self._operand(argument, _CHECKED_PATTERNS.get(call.function, "") if place == 1 else "")
                 is_interval = isinstance(argument.value, Months | Micros)
                 found = operand if isinstance(operand, Parameter) else argument if operand or is_interval else None
             if found is None:
@@ -263,7 +265,7 @@ class _TemplateBuilder:
         """Bound the digits of decimals that are computed with, so that no condition of the skeleton has too many."""
         used = {each for part in walk(call) if _is_sum(part) for each in parameters_in(part)}
         for limit in _DIGIT_LIMITS:
-            most: dict[str, Any] = {INTEGER: _MOST_INTEGER, DECIMAL: Decimal(f"{'9' * limit}.{'9' * limit}")}
+            most: dict[str, Any] = {INTEGER: MAX_INT64, DECIMAL: Decimal(f"{'9' * limit}.{'9' * limit}")}
             example = self._example()
             widest = [most.get(each.kind, example[each.index]) for each in self.all_parameters()]
             if refusal(substitute(call, lambda each: [Literal(widest[each.index])])) is None:  # noqa: B023

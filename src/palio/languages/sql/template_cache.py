@@ -30,9 +30,9 @@ from palio.languages.sql.lowering import TruthTest
 from palio.languages.sql.skeletons import (
     AND,
     LITERAL,
-    MAX_INTEGER_DIGITS,
     MAX_SKELETON_CHARACTERS,
     MAX_TEMPLATE_CHARACTERS,
+    is_bigint,
     locate_list,
     locate_literals,
     split_conjuncts,
@@ -78,8 +78,8 @@ class ConjunctPrefixes:
     def match(self, text: str) -> tuple[list[Template], list[str]] | None:
         """The templates of the conjuncts and all their literals; None where one is unknown, or there is one alone."""
         # Every known conjunct ends in a literal; with anything behind the last one, the text is none of theirs.
-        if text[-1:] == ")":
-            return None  # without looking for the literals of an IN list
+        if text[-1:] == ")" or "\\" in text:
+            return None  # without looking for the literals of an IN list; and an escape may stand for no character
         pieces = LITERAL.split(text)
         literals = pieces[1::2]
         if pieces[-1] or len(literals) < 2:
@@ -90,7 +90,7 @@ class ConjunctPrefixes:
         for before, literal in zip(pieces[::2], literals, strict=False):
             if literal[0] == "'":
                 prefix = before + STRING
-            elif literal.isdigit() and len(literal) <= MAX_INTEGER_DIGITS:
+            elif literal.isdigit() and is_bigint(literal):
                 prefix = before + INTEGER
             else:
                 return None

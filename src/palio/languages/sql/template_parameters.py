@@ -9,6 +9,7 @@ from typing import Any, Final, TypeAlias
 
 from palio.events.values import Scalar
 from palio.filters.expressions.ast import Call, Expression, Literal
+from palio.filters.like import LikePattern
 from palio.filters.regex import Regex
 from palio.languages.grammar import InvalidLiteral
 from palio.languages.sql.lexer import (
@@ -16,14 +17,15 @@ from palio.languages.sql.lexer import (
     parse_hexadecimal,
     parse_local_timestamp,
     parse_number,
+    parse_strings,
     parse_timestamp,
 )
 
 # The kinds of literal that become parameters, each with its mark in a skeleton.
-INTEGER: Final = "\1"  # at most 18 digits
+INTEGER: Final = "\1"  # digits of a bigint
 DECIMAL: Final = "\2"  # digits, a point, digits
 DOUBLE: Final = "\3"  # with an exponent, or the letter D
-STRING: Final = "\4"  # in quotes, without a backslash
+STRING: Final = "\4"  # in quotes, perhaps with an R before them
 # Behind the mark of a literal: an IN list of one or more such literals.
 LIST: Final = "\6"
 
@@ -42,7 +44,7 @@ class Parameter:
     kind: str
     before: str  # a sign, or a type such as `date`, that stands before the literal and belongs to it
     is_list: bool = False  # whether it stands for an IN list of any length, whose argument is a tuple
-    is_regex: bool = False  # whether it is a regular expression, which may be none
+    pattern: str = ""  # the function whose pattern it is, "like" or "rlike": a text may be none
     max_digits: int = 0  # of a decimal, before and behind the point; 0 is no limit
     fixed: str | None = None  # the one text that it may have, because the parser decided by it
 
@@ -53,8 +55,9 @@ class Parameter:
 
     @property
     def is_total(self) -> bool:
-        """Whether every literal of the kind has a value here."""
-        return self.kind in (INTEGER, STRING) and self.before in ("", "-") and not self.is_regex and self.fixed is None
+        """Whether every literal of the kind has a value here, if it has no backslash."""
+        is_regex = self.pattern == "rlike"
+        return self.kind in (INTEGER, STRING) and self.before in ("", "-") and not is_regex and self.fixed is None
 
     def read(self, text: str, timezone: str) -> Scalar:
         """The value of a literal; `InvalidLiteral` where it has none."""
@@ -70,10 +73,14 @@ class Parameter:
                 self._check_digits(text)
             return number
         inside, quote = text[1:-1], text[0]
-        if quote in inside:
+        if "\\" in inside or quote == "r" or quote == "R":
+            inside = parse_strings([text])
+        elif quote in inside:
             inside = inside.replace(quote * 2, quote)
-        if self.is_regex:
-            _check_regex(inside)
+        if self.pattern == "rlike":
+            _check_pattern(Regex.compile, inside)
+        elif self.pattern and "\\" in inside:
+            _check_pattern(LikePattern.parse, inside)
         return inside if not self.before else TYPED[self.before](inside, timezone)
 
     def _check_digits(self, text: str) -> None:
@@ -82,9 +89,9 @@ class Parameter:
             raise UnboundLiteral("a number of more digits than this template was checked for")
 
 
-def _check_regex(text: str) -> None:
+def _check_pattern(compile: Callable[[str], object], text: str) -> None:
     try:
-        Regex.compile(text)
+        compile(text)
     except ValueError as error:
         raise InvalidLiteral(str(error)) from None
 

@@ -16,9 +16,9 @@ its own characters, whatever they are: a string ends at its quote, a number wher
 or a point follows. So the parse of the first holds for all. A longer list has more operands, and no other structure.
 What a predicate means is taken from the functions that lowering uses (`compare_literal`, `lower_like`, …), and an
 expression is filled with its literals and lowered, so a bound template gives the filter that a parse would give; a
-property test compares the two. Whether a condition is refused depends on the kinds of its literals, with two
-exceptions: a regular expression is compiled when it is bound, and decimals that are computed with have at most as many
-digits as were checked when the template was made.
+property test compares the two. Whether a condition is refused depends on the kinds of its literals, with three
+exceptions: the escapes of a string are resolved, and a pattern is compiled, when they are bound; and decimals that are
+computed with have at most as many digits as were checked when the template was made.
 
 The pieces: this module has the template; `template_parameters` and `template_predicates` what it is made of;
 `template_builder` makes templates; `skeletons` cuts literals out of a text, and `template_cache` finds its template;

@@ -286,7 +286,7 @@ class SlotAssignment:
         places = np.cumsum(np.where(needed, self.rows[:, AXIS_NUMBER_COUNT], 0))
         self.rows[needed, AXIS_FLOAT_PLACE] = (places - self.rows[:, AXIS_NUMBER_COUNT])[needed]
 
-    def _keep_decimals(self, numbers: Int64s, exact: Mapping[int, Number]) -> None:
+    def _keep_decimals(self, numbers: Int64s, exact: Mapping[int, Number | str]) -> None:
         kept = [(index, str(exact[number])) for index, number in enumerate(numbers.tolist()) if number in exact]
         self.arrays["decimal_cuts"] = np.array([index for index, _ in kept], np.int64)
         self.arrays["decimal_text"], self.arrays["decimal_starts"] = concatenate([text.encode() for _, text in kept])

@@ -6,6 +6,7 @@ all subscriptions of the template at once, by the first of these ways that appli
 
 - comparisons with integers: as arrays, no Python object per literal;
 - equality with strings that are nothing but strings: as arrays, once per distinct string;
+- comparisons with other numbers, dates and timestamps, and IN lists of them: as arrays (`bulk_bounds`);
 - equality and IN lists of other literals: once per distinct literal;
 - everything else: once per distinct combination of literals.
 
@@ -30,12 +31,14 @@ from palio.languages.sql.lowering import TruthTest
 from palio.languages.sql.template_parameters import Parameter, fill_expression
 from palio.languages.sql.template_predicates import AttributePredicate, Comparison, Connective, ExpressionPredicate
 from palio.matching.columnar.array_types import Flags, Int8s, Int64s
+from palio.matching.columnar.bulk_bounds import LiteralCuts, interval_columns, literal_cuts
 from palio.matching.columnar.computed_attributes import asks_for_null, has_computed_conditions, is_computed
 from palio.matching.columnar.conditions import ConditionsBuilder
 from palio.matching.columnar.literal_columns import UNREADABLE, LiteralColumns, distinct_combinations, within_runs
 from palio.matching.columnar.predicate_groups import (
     PredicateGroup,
     SharedForm,
+    column_bounds_of,
     equalities_of,
     is_membership,
     parameters_of,
@@ -73,6 +76,18 @@ class IntervalHandles:
         slow: Flags = np.logical_or.reduceat(np.array([each is None for each in choices], np.bool_)[which], first)
         return cls(np.add.reduceat(counts, first), flat, never, slow)
 
+    def interleaved(self, others: IntervalHandles, is_own: Flags) -> IntervalHandles:
+        """These rows, none of them never or slow, and others in one order; `is_own` marks those of these."""
+        counts = np.empty(len(is_own), np.int64)
+        counts[is_own], counts[~is_own] = self.counts, others.counts
+        flat = np.empty(int(counts.sum()), np.int64)
+        is_own_handle = np.repeat(is_own, counts)
+        flat[is_own_handle], flat[~is_own_handle] = self.flat, others.flat
+        never, slow = np.zeros(len(is_own), np.bool_), np.zeros(len(is_own), np.bool_)
+        never[~is_own] = False if others.never is None else others.never
+        slow[~is_own] = False if others.slow is None else others.slow
+        return IntervalHandles(counts, flat, never, slow)
+
 
 class IntervalMaker:
     """Makes the intervals of predicate groups for the rows of one template."""
@@ -89,6 +104,36 @@ class IntervalMaker:
             found = self.across(np.full(self.count, self._builder.axis((name, None)), np.int64), form)
             if found is not None:
                 return found
+        spans = self._bounded(name, group)
+        return self._one_by_one(name, group) if spans is None else spans
+
+    def _bounded(self, name: str, group: PredicateGroup) -> IntervalHandles | None:
+        """Comparisons with numbers or times, as arrays; None where literals of these kinds are none."""
+        bounds = column_bounds_of(group)
+        if bounds is None:
+            return None
+        cuts: dict[str, LiteralCuts] = {}
+        counts = np.ones(self.count, np.int64)
+        for operator, parameter in bounds.items():
+            spans = self._literals.spans(parameter)
+            found = None if spans is None else literal_cuts(parameter, spans, self._timezone)
+            if spans is None or found is None:
+                return None
+            cuts[operator], counts = found, spans.counts
+        good = np.logical_and.reduce([each.good for each in cuts.values()])
+        first = np.cumsum(counts) - counts
+        good_rows: Flags = np.logical_and.reduceat(good, first)
+        columns = interval_columns(self._builder, name, cuts, np.repeat(good_rows, counts))
+        flat = np.stack(columns, axis=1).ravel()
+        handles = IntervalHandles(counts[good_rows] * len(columns), flat)
+        if good_rows.all():
+            return handles
+        rest = np.flatnonzero(~good_rows)
+        others = IntervalMaker(self._builder, self._literals.take(rest), self._timezone, len(rest))
+        return handles.interleaved(others._one_by_one(name, group), good_rows)
+
+    def _one_by_one(self, name: str, group: PredicateGroup) -> IntervalHandles:
+        """The intervals of every distinct literal, or combination of literals."""
         parameters = equalities_of(group)
         if parameters is not None:
             counts, which, values = self._alternatives(parameters)

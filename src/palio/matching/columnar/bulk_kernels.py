@@ -1,8 +1,8 @@
 """Kernels of bulk load: splitting conditions into skeletons and literals without a Python object each.
 
 `split_literals` splits as `palio.languages.sql.skeletons` does, which says why that is right; a property test
-compares the two. A line with anything unusual (a backslash, a comment, a letter beyond ASCII outside of quotes) gets no
-skeleton and is left to the parser. Skeletons and literals are numbered by open hash tables (linear probing, FNV-1a).
+compares the two. A line with anything unusual (a comment, a letter beyond ASCII outside of quotes) gets no skeleton and
+is left to the parser. Skeletons and literals are numbered by open hash tables (linear probing, FNV-1a).
 """
 
 from __future__ import annotations
@@ -22,12 +22,15 @@ STRING: Final = 4
 LIST: Final = 6  # behind the kind of a literal: an IN list of such literals
 
 _MAX_INTEGER_DIGITS: Final = 18  # fits 64 bits
+_MAX_TENS: Final = (2**63 - 2) // 10  # of an integer of 19 digits that fits 64 bits, and so does the next one
+_MAX_ONES: Final = (2**63 - 2) % 10
 _FNV_OFFSET: Final = -3750763034362895579
 _FNV_PRIME: Final = 1099511628211
 _END: Final = 0  # of a line
 _QUOTE: Final = 39
 _DOUBLE_QUOTE: Final = 34
 _BACKSLASH: Final = 92
+_BACK_QUOTE: Final = 96
 _POINT: Final = 46
 _PLUS: Final = 43
 _MINUS: Final = 45
@@ -60,12 +63,14 @@ def _end_of_digits(text: Any, at: int) -> int:
 
 @inlined
 def _end_of_string(text: Any, at: int) -> int:
-    """The end of the string that begins here; 0 where it has a backslash or no end."""
+    """The end of the string that begins here; 0 where it has no end."""
     quote = text[at]
     at += 1
     while True:
         while text[at] != quote:
-            if text[at] == _BACKSLASH or text[at] == _END:
+            if text[at] == _BACKSLASH:
+                at += 1
+            if text[at] == _END:
                 return 0
             at += 1
         at += 1
@@ -75,11 +80,47 @@ def _end_of_string(text: Any, at: int) -> int:
 
 
 @inlined
+def _is_raw_string(text: Any, at: int) -> bool:
+    """Whether an R with a quote behind it is here."""
+    if text[at] | 32 != 114:
+        return False
+    quote: int = text[at + 1]
+    return quote == _QUOTE or quote == _DOUBLE_QUOTE
+
+
+@inlined
+def _end_of_raw_string(text: Any, at: int) -> int:
+    """The end of the string without escapes whose quote is here; 0 where it has no end."""
+    quote = text[at]
+    at += 1
+    while text[at] != quote:
+        if text[at] == _END:
+            return 0
+        at += 1
+    return at + 1
+
+
+@inlined
+def _is_bigint(text: Any, at: int, end: int) -> bool:
+    if end - at <= _MAX_INTEGER_DIGITS:
+        return True
+    if end - at > _MAX_INTEGER_DIGITS + 1:
+        return False
+    tens = 0
+    for i in range(at, end - 1):
+        tens = tens * 10 + (text[i] - 48)
+    return tens < _MAX_TENS or (tens == _MAX_TENS and text[end - 1] - 48 <= _MAX_ONES)
+
+
+@inlined
 def _literal_at(text: Any, at: int, behind_word: bool) -> tuple[int, int]:
     """The end and the kind of the literal that begins here; the next byte and 0 where none does."""
     c = text[at]
     if c == _QUOTE or c == _DOUBLE_QUOTE:
         end = _end_of_string(text, at)
+        return (end, STRING) if end else (at + 1, _UNREADABLE)
+    if not behind_word and _is_raw_string(text, at):
+        end = _end_of_raw_string(text, at + 1)
         return (end, STRING) if end else (at + 1, _UNREADABLE)
     if behind_word or not _is_digit(c):
         return at + 1, 0
@@ -102,7 +143,7 @@ def _literal_at(text: Any, at: int, behind_word: bool) -> tuple[int, int]:
     # Not a number after all, such as 1abc or 1.2.3: the digits stay a part of the skeleton.
     if _is_wordlike(text[end]):
         return at + 1, 0
-    if mark == INTEGER and end - at > _MAX_INTEGER_DIGITS:
+    if mark == INTEGER and not _is_bigint(text, at, end):
         return at + 1, _UNREADABLE
     return end, mark
 
@@ -144,6 +185,8 @@ def _alike_literals(text: Any, at: int, literals: Any, found: int) -> tuple[int,
         else:
             while _is_letter(text[at]):
                 at += 1
+            if at - begin == 1 and _is_raw_string(text, begin):
+                at = begin
         is_behind_word = at > begin and _is_letter(text[at - 1])
         literal = _end_of_blanks(text, at)
         end, mark = _literal_at(text, literal, is_behind_word and literal == at)
@@ -210,6 +253,7 @@ def split_literals(
         first, start, end_of_skeleton = found, at, kept
         key = _FNV_OFFSET
         behind_word = False
+        in_name = False
         has_list = False
         good = True
         while text[at] != _END:
@@ -219,7 +263,7 @@ def split_literals(
                 good = False
                 break
             if mark == 0 and (
-                c >= 128
+                (c >= 128 and not in_name)
                 or c <= LIST  # a byte that stands for a literal in skeletons
                 or c == _BACKSLASH
                 or (c == _MINUS and text[at + 1] == _MINUS)
@@ -227,6 +271,7 @@ def split_literals(
             ):
                 good = False
                 break
+            in_name ^= c == _BACK_QUOTE
             if c == _OPEN and not has_list and _is_behind_in(text, start, at):
                 listed, bracket, mark = _alike_literals(text, at + 1, literals, found)
                 if listed > 0:
@@ -327,7 +372,7 @@ def number_texts(text: Bytes, starts: Int32s, ends: Int32s, table: Int32s, numbe
 
 @compiled
 def read_integers(text: Bytes, starts: Int32s, ends: Int32s, values: Int64s) -> None:
-    """The values of spans of at most eighteen digits each."""
+    """The values of spans of digits, each of an integer of 64 bits."""
     for piece in range(len(starts)):
         value = 0
         for i in range(starts[piece], ends[piece]):

@@ -55,6 +55,7 @@ from palio.matching.columnar.literal_columns import (
     within_runs,
 )
 from palio.matching.columnar.predicate_groups import PredicateGroup, SharedForm, conjunctions, is_rare, shared_form_of
+from palio.matching.garbage_collector import paused_collector
 from palio.matching.subscription import Subscription, Subscriptions, Want
 
 ReadCondition: TypeAlias = Filter | BoundTemplate | BoundConjunction
@@ -72,7 +73,9 @@ _LOOK_AHEAD_BYTES: Final = 4  # zero bytes behind the last text, so that the ker
 def load_texts(builder: ConditionsBuilder, numbers: Sequence[int], subscriptions: Subscriptions) -> None:
     """Add subscriptions under these numbers; `InvalidSubscription` names the one at fault."""
     for start, end in _chunks(subscriptions):
-        for number, subscription in _load_chunk(builder, numbers[start:end], subscriptions.between(start, end)):
+        with paused_collector():  # for a chunk, which is seconds at most
+            others = _load_chunk(builder, numbers[start:end], subscriptions.between(start, end))
+        for number, subscription in others:
             builder.add(number, subscription.filter.tree)
 
 
@@ -339,7 +342,7 @@ class _SplitTexts:
         found = []
         for number in np.flatnonzero(np.diff(starts) > more_than).tolist():
             begin, end = self._spans[number].tolist()
-            skeleton = self._skeleton_text[begin:end].tobytes().decode("ascii")
+            skeleton = self._skeleton_text[begin:end].tobytes().decode()
             found.append((skeleton, order[starts[number] : starts[number + 1]]))
         return found
 

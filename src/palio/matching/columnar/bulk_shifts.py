@@ -136,7 +136,7 @@ class _Shift:
     def floats(self, builder: ConditionsBuilder, name: str, rows: Int64s) -> list[list[int]]:
         cuts = self._floats[rows]
         axis = builder.axis((name, None))
-        numbers = builder.axes.cuts.add_floats(axis, cuts.ravel())
+        numbers = builder.axes.cuts.add_floats(axis, cuts.ravel(), after=False)
         return _intervals(builder, axis, numbers.reshape(cuts.shape), cuts)
 
 

@@ -21,8 +21,33 @@ UNREADABLE: Final = object()
 """In place of the value of a literal that has none, such as DATE '2024-02-31'."""
 
 
+@dataclass(frozen=True, slots=True)
+class LiteralSpans:
+    """Literals of one kind as spans of text, some for each row."""
+
+    raw: bytes
+    text: Bytes  # the same bytes
+    counts: Int64s  # by row
+    starts: Int32s
+    ends: Int32s
+
+    def integers(self) -> Int64s:
+        """The values of digits."""
+        values = np.empty(len(self.starts), np.int64)
+        kernels.read_integers(self.text, self.starts, self.ends, values)
+        return values
+
+    def texts(self) -> list[bytes]:
+        raw = self.raw
+        return [raw[start:end] for start, end in zip(self.starts.tolist(), self.ends.tolist(), strict=True)]
+
+
 class LiteralColumns(Protocol):
     """The literals of subscriptions of one template, one row each."""
+
+    def spans(self, parameter: Parameter) -> LiteralSpans | None:
+        """The literals of a parameter, a list or one for each row, as texts; None where they were read before."""
+        ...
 
     def integers(self, parameter: Parameter) -> Int64s:
         """The values of a parameter that holds integers."""
@@ -51,7 +76,7 @@ class TextLiterals:
 
     raw: bytes
     text: Bytes  # the same bytes
-    spans: Int32s  # begin and end of the literals of all rows
+    spans_of_all: Int32s  # begin and end of the literals of all rows
     first: Int64s  # the first literal, by row
     end: Int64s  # the one behind the last
     template: Template
@@ -59,10 +84,17 @@ class TextLiterals:
     _known: dict[tuple[Parameter, ...], tuple[Int64s, list[Any]]] = field(default_factory=dict, init=False)
 
     def integers(self, parameter: Parameter) -> Int64s:
-        values = np.empty(len(self.first), np.int64)
-        starts, ends = self._columns([parameter])
-        kernels.read_integers(self.text, starts, ends, values)
+        values = self.spans(parameter).integers()
         return -values if parameter.before == "-" else values
+
+    def spans(self, parameter: Parameter) -> LiteralSpans:
+        if not parameter.is_list:
+            ones = np.ones(len(self.first), np.int64)
+            return LiteralSpans(self.raw, self.text, ones, *self._columns([parameter]))
+        counts = self.end - self.first - len(self.template.parameters) + 1
+        chosen = self.spans_of_all[np.repeat(self.first + parameter.index, counts) + within_runs(counts)]
+        starts, ends = np.ascontiguousarray(chosen[:, 0]), np.ascontiguousarray(chosen[:, 1])
+        return LiteralSpans(self.raw, self.text, counts, starts, ends)
 
     def distinct(self, parameters: Sequence[Parameter]) -> tuple[Int64s, list[Any]]:
         # Asked for once to tell which expressions rows share, and again to fill them.
@@ -72,10 +104,8 @@ class TextLiterals:
         return self._known[key]
 
     def listed(self, parameter: Parameter) -> tuple[Int64s, Int64s, list[Any]]:
-        counts = self.end - self.first - len(self.template.parameters) + 1
-        chosen = self.spans[np.repeat(self.first + parameter.index, counts) + within_runs(counts)]
-        starts, ends = np.ascontiguousarray(chosen[:, 0]), np.ascontiguousarray(chosen[:, 1])
-        return counts, *self._distinct(parameter, starts, ends)
+        spans = self.spans(parameter)
+        return spans.counts, *self._distinct(parameter, spans.starts, spans.ends)
 
     def lists(self, parameter: Parameter) -> tuple[Int64s, list[Any]]:
         return _join_lists(*self.listed(parameter))
@@ -95,15 +125,15 @@ class TextLiterals:
         numbers, firsts = np.empty(len(starts), np.int64), np.empty((len(starts), 2), np.int32)
         count = kernels.number_texts(self.text, starts, ends, kernels.hash_table_for(len(starts)), numbers, firsts)
         first_starts, first_ends = firsts[:count, 0], firsts[:count, 1]
-        if parameter.is_text and not self._has_doubled_quotes:
+        if parameter.is_text and not self._has_escapes:
             return numbers, self._decode(first_starts + 1, first_ends - 1)
         texts = self._decode(first_starts, first_ends)
         return numbers, [_value_of(parameter, text, self.timezone) for text in texts]
 
     @cached_property
-    def _has_doubled_quotes(self) -> bool:
-        """Whether a string may have a quote in it; empty strings look like that, too."""
-        return b"''" in self.raw or b'""' in self.raw
+    def _has_escapes(self) -> bool:
+        """Whether a string may be other characters than those between its quotes; empty strings look like that, too."""
+        return any(sign in self.raw for sign in (b"''", b'""', b"\\", b"r'", b"R'", b'r"', b'R"'))
 
     def _decode(self, starts: Int32s, ends: Int32s) -> list[str]:
         raw = self.raw
@@ -117,7 +147,7 @@ class TextLiterals:
             else self.end - len(self.template.parameters) + each.index
             for each in parameters
         ]
-        chosen = self.spans[np.stack(places, axis=1)]
+        chosen = self.spans_of_all[np.stack(places, axis=1)]
         return np.ascontiguousarray(chosen[:, :, 0]).ravel(), np.ascontiguousarray(chosen[:, :, 1]).ravel()
 
 
@@ -130,6 +160,9 @@ class ReadLiterals:
     def integers(self, parameter: Parameter) -> Int64s:
         at = parameter.index
         return np.array([row[at] for row in self._rows], np.int64)
+
+    def spans(self, parameter: Parameter) -> None:
+        return None
 
     def distinct(self, parameters: Sequence[Parameter]) -> tuple[Int64s, list[Any]]:
         values = [row[parameter.index] for row in self._rows for parameter in parameters]
@@ -162,6 +195,9 @@ class FoundLiterals:
     def integers(self, parameter: Parameter) -> Int64s:
         values = np.array(list(map(int, self._texts(parameter))), np.int64)
         return -values if parameter.before == "-" else values
+
+    def spans(self, parameter: Parameter) -> None:
+        return None
 
     def distinct(self, parameters: Sequence[Parameter]) -> tuple[Int64s, list[Any]]:
         columns = [self._texts(parameter) for parameter in parameters]

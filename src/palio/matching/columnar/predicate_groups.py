@@ -12,9 +12,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import date
+from decimal import Decimal
 from typing import Any, Final, TypeAlias
 
-from palio.filters.comparisons import equality_cuts, reads_only_as_text
+from palio.filters.comparisons import equality_cuts, is_word, reads_only_as_text
 from palio.filters.expressions.ast import Attribute, Call, Literal
 from palio.filters.expressions.text_cast import to_boolean, to_date, to_double, to_integer, to_timestamp
 from palio.filters.kinds import HIGHEST_CUT, LOWEST_CUT, Kind, timestamp_at
@@ -202,6 +203,21 @@ def bounds_of(group: PredicateGroup) -> dict[str, Parameter] | None:
     return None
 
 
+def column_bounds_of(group: PredicateGroup) -> dict[str, Parameter] | None:
+    """The comparisons of a group by operator, an IN list as an equality with its one parameter; None for others."""
+    match group:
+        case [(InList(_, (Parameter(is_list=True) as listed,)), TruthTest.TRUE)]:
+            return {"=": listed}
+    bounds = bounds_of(group)
+    if bounds is None or len({_BY_KIND.get(_family(each)) for each in bounds.values()}) > 1:
+        return None  # of a number and a time, say
+    return bounds
+
+
+def _family(parameter: Parameter) -> str:
+    return parameter.before if parameter.kind == STRING else "number"
+
+
 def shared_form_of(group: PredicateGroup) -> SharedForm | None:
     """The form of a group whose attribute is compared with integers or equal to strings; None for others."""
     bounds = bounds_of(group)
@@ -234,9 +250,7 @@ Bounds: TypeAlias = list[tuple[str, Any]]  # operators with the values compared 
 def short_cut(group: PredicateGroup) -> ShortCut | None:
     bounds = bounds_of(group)
     if bounds is not None:
-        found = {
-            _BY_KIND.get(parameter.before if parameter.kind == STRING else "number") for parameter in bounds.values()
-        }
+        found = {_BY_KIND.get(_family(parameter)) for parameter in bounds.values()}
         return found.pop() if len(found) == 1 else None
     match group:
         case [(PatternMatch(), TruthTest.TRUE)]:
@@ -258,25 +272,35 @@ def _numbers(builder: ConditionsBuilder, name: str, group: PredicateGroup, value
 def _texts(
     builder: ConditionsBuilder, name: str, group: PredicateGroup, values: list[Any], zone: str
 ) -> list[int] | None:
-    """Plain text is compared with strings alone; an integer in quotes, if for equality, with numbers and times too."""
-    bounds = _with_operators(group, values)
-    if all(reads_only_as_text(value, zone) for value in values):
-        return _compared(builder, name, Region.STRING, bounds)
-    return _equal_to_whole(builder, name, values[0], zone) if bounds[0][0] == "=" else None
-
-
-def _equal_to_whole(builder: ConditionsBuilder, name: str, text: str, zone: str) -> list[int] | None:
-    whole, number = to_integer(text), to_double(text)
-    if whole is None or whole != number or abs(whole) >= _EXACT_IN_FLOATS or to_boolean(text) is not None:
+    """Plain text is compared with strings alone, and one that reads as a number or a time with those too."""
+    readings = [_readings(value, zone) for value in values]
+    if not all(readings):
         return None
-    axes, axis = builder.axes, builder.axis((name, None))
-    found = [axes.equal(axis, Region.STRING, text), axes.equal(axis, Region.NUMBER, float(whole))]
-    day, moment = to_date(text), to_timestamp(text, zone)
-    if day is not None:
-        found.append(axes.equal(axis, Region.DATE, day))
-    if moment is not None:
-        found.append(axes.equal(axis, Region.TIMESTAMP, moment))
+    operators = [operator_of(each) or "" for each in group]
+    found: list[int] = []
+    for region in (Region.STRING, Region.NUMBER, Region.DATE, Region.TIMESTAMP):
+        bounds = [
+            (operator, each[region]) for operator, each in zip(operators, readings, strict=True) if region in each
+        ]
+        if len(bounds) == len(values):
+            found += _compared(builder, name, region, bounds)
     return found
+
+
+def _readings(text: str, zone: str) -> dict[Region, Any]:
+    """What a text is compared as, by the kind of the value; none where intervals of slots do not say it."""
+    if is_word(text):
+        return {Region.STRING: text}
+    whole, number = to_integer(text), to_double(text)
+    if whole != number or to_boolean(text) is not None or (whole is not None and abs(whole) >= _EXACT_IN_FLOATS):
+        return {}
+    readings = {
+        Region.STRING: text,
+        Region.NUMBER: number,
+        Region.DATE: to_date(text),
+        Region.TIMESTAMP: to_timestamp(text, zone),
+    }
+    return {region: value for region, value in readings.items() if value is not None}
 
 
 def _times(
@@ -328,17 +352,23 @@ def _with_operators(group: PredicateGroup, values: list[Any]) -> Bounds:
 def _unlisted(
     builder: ConditionsBuilder, name: str, group: PredicateGroup, values: list[Any], zone: str
 ) -> list[int] | None:
-    """NOT IN a list of plain texts: the strings between those listed."""
+    """NOT IN a list of plain texts, or of exact numbers: the strings or the numbers between those listed."""
     listed, _ = group[0]
     if len(parameters_of(listed)) != len(getattr(listed, "operands", ())):
         return None  # NULL among them, say
-    texts = {each for value in values for each in (value if isinstance(value, tuple) else (value,))}
-    if not all(type(text) is str and reads_only_as_text(text, zone) for text in texts):
+    members = {each for value in values for each in (value if isinstance(value, tuple) else (value,))}
+    kinds = {type(each) for each in members}
+    if kinds == {int} or kinds == {Decimal}:
+        region = Region.NUMBER
+    elif kinds == {str} and all(reads_only_as_text(text, zone) for text in members):
+        region = Region.STRING
+    else:
         return None
     axis = builder.axis((name, None))
-    lows = [None, *((text, True) for text in sorted(texts))]
-    highs = [*((text, False) for text in sorted(texts)), None]
-    return [builder.axes.between(axis, Region.STRING, *ends) for ends in zip(lows, highs, strict=True)]
+    ordered = sorted(members)
+    lows = [None, *((each, True) for each in ordered)]
+    highs = [*((each, False) for each in ordered), None]
+    return [builder.axes.between(axis, region, *ends) for ends in zip(lows, highs, strict=True)]
 
 
 def _pattern(

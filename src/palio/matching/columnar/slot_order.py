@@ -164,14 +164,14 @@ def integer_cuts(values: Int64s, after: Flags) -> tuple[Int64s, Int64s, Bytes]:
 
 @dataclass(frozen=True, slots=True)
 class FractionCuts:
-    """`number_cut` for many decimals or floats at once."""
+    """`number_cut` for many decimals, floats, dates or timestamps at once."""
 
     integers: Int64s
     orders: Int64s
     kinds: Bytes
     after: Flags
-    exact: Mapping[int, Decimal]
-    """The constants of cuts at decimals that are no integers, by place."""
+    exact: Mapping[int, str]
+    """The constants of cuts at decimals that are no integers, by place; as texts, which is what an index keeps."""
 
 
 def decimal_cuts(scaled: Int64s, scale: int, after: Flags) -> FractionCuts:
@@ -180,18 +180,18 @@ def decimal_cuts(scaled: Int64s, scale: int, after: Flags) -> FractionCuts:
     is_whole = scaled % one == 0
     kinds = np.where(after, np.uint8(CUT_AFTER_DECIMAL), np.uint8(CUT_BEFORE_DECIMAL))
     kinds[is_whole] = np.where(after[is_whole], np.uint8(CUT_AFTER_INTEGER), np.uint8(CUT_BEFORE_INTEGER))
-    places = np.flatnonzero(~is_whole).tolist()
-    exact = {at: Decimal(f"{scaled[at]}E-{scale}").normalize() for at in places}
+    places, numbers = np.flatnonzero(~is_whole).tolist(), scaled[~is_whole].tolist()
+    exact = {at: f"{number}E-{scale}" for at, number in zip(places, numbers, strict=True)}
     # Rounded once, because both are floats.
     orders = float_orders(scaled / one) + after
     return FractionCuts(np.where(after, scaled // one + 1, -(-scaled // one)), orders, kinds, after, exact)
 
 
-def float_cuts(values: Floats) -> FractionCuts:
-    """Cuts before floats of a size below 2^53."""
+def float_cuts(values: Floats, after: bool) -> FractionCuts:
+    """Cuts before or after floats of a size below 2^53."""
     kinds = np.full(len(values), CUT_BY_FLOAT, np.uint8)
-    integers = np.ceil(values).astype(np.int64)
-    return FractionCuts(integers, float_orders(values), kinds, np.zeros(len(values), np.bool_), {})
+    integers = (np.floor(values) + 1 if after else np.ceil(values)).astype(np.int64)
+    return FractionCuts(integers, float_orders(values) + after, kinds, np.full(len(values), after), {})
 
 
 class CutConstants:
@@ -211,8 +211,8 @@ class CutConstants:
         self.others: list[tuple[int, Number]] = []
         # Those at integers that came in bulk: numbers, axes, values, after.
         self.arrays: list[tuple[Int64s, Int64s, Int64s, Flags]] = []
-        # Those at fractions that came in bulk: the first of their numbers, which follow each other, with one axis.
-        self.fractions: list[tuple[int, int, FractionCuts]] = []
+        # Those of one axis and region that came in bulk: the first of their numbers, which follow each other.
+        self.fractions: list[tuple[int, int, Region, FractionCuts]] = []
 
     def add(self, axis: int, region: Region, value: Any, after: bool) -> int:
         """The number of a cut, a new one where it is not known."""
@@ -255,16 +255,23 @@ class CutConstants:
     def add_decimals(self, axis: int, scaled: Int64s, scale: int, after: Flags) -> Int64s:
         """The numbers of many cuts at decimals of one axis, each an integer below 2^53 divided by a power of ten."""
         keys, which = np.unique(scaled << 1 | after, return_inverse=True)
-        return self._add_fractions(axis, decimal_cuts(keys >> 1, scale, (keys & 1).astype(np.bool_)))[which]
+        cuts = decimal_cuts(keys >> 1, scale, (keys & 1).astype(np.bool_))
+        return self._add_fractions(axis, Region.NUMBER, cuts)[which]
 
-    def add_floats(self, axis: int, values: Floats) -> Int64s:
-        """The numbers of many cuts of one axis, each before a float of a size below 2^53."""
+    def add_floats(self, axis: int, values: Floats, after: bool) -> Int64s:
+        """The numbers of many cuts of one axis, each before or after a float of a size below 2^53."""
         distinct, which = np.unique(values, return_inverse=True)
-        return self._add_fractions(axis, float_cuts(distinct))[which]
+        return self._add_fractions(axis, Region.NUMBER, float_cuts(distinct, after))[which]
 
-    def _add_fractions(self, axis: int, cuts: FractionCuts) -> Int64s:
+    def add_instants(self, axis: int, region: Region, values: Int64s) -> Int64s:
+        """The numbers of many cuts of one axis, each before a date or a timestamp: days or microseconds since 1970."""
+        distinct, which = np.unique(values, return_inverse=True)
+        before = np.zeros(len(distinct), np.bool_)
+        return self._add_fractions(axis, region, FractionCuts(*integer_cuts(distinct, before), before, {}))[which]
+
+    def _add_fractions(self, axis: int, region: Region, cuts: FractionCuts) -> Int64s:
         numbers = np.arange(self.count, self.count + len(cuts.orders), dtype=np.int64)
-        self.fractions.append((self.count, axis, cuts))
+        self.fractions.append((self.count, axis, region, cuts))
         self.count += len(numbers)
         return numbers
 
@@ -276,7 +283,7 @@ class CutOrder:
         single = len(cuts.numbers)
         bulk_axis, bulk_values, bulk_after = self._take_bulk(cuts)
         whole = single + len(bulk_axis)
-        count = whole + sum(len(each.orders) for _, _, each in cuts.fractions)
+        count = whole + sum(len(each.orders) for *_, each in cuts.fractions)
         self.axis, self.region = np.empty(count, np.int64), np.full(count, int(Region.NUMBER))
         self.after = np.empty(count, np.bool_)
         self.axis[:single], self.region[:single], self.after[:single] = (
@@ -288,7 +295,7 @@ class CutOrder:
         self.integers, self.orders = np.zeros(count, np.int64), np.zeros(count, np.int64)
         self.kinds = np.zeros(count, np.uint8)
         self.beyond = np.zeros(count, np.bool_)
-        self.exact: dict[int, Number] = {}
+        self.exact: dict[int, Number | str] = {}
         place = self.place
         where = np.concatenate([place[cuts.integer_numbers], np.arange(single, whole)])
         values = np.concatenate([np.array(cuts.integers, np.int64), bulk_values])
@@ -302,9 +309,9 @@ class CutOrder:
             self.kinds[number] = kind
             if kind in (CUT_BEFORE_DECIMAL, CUT_AFTER_DECIMAL):
                 self.exact[number] = value
-        for first, axis, each in cuts.fractions:
+        for first, axis, region, each in cuts.fractions:
             end = whole + len(each.orders)
-            self.axis[whole:end], self.after[whole:end] = axis, each.after
+            self.axis[whole:end], self.region[whole:end], self.after[whole:end] = axis, region, each.after
             self.integers[whole:end], self.orders[whole:end] = each.integers, each.orders
             self.kinds[whole:end] = each.kinds
             self.exact |= {whole + at: value for at, value in each.exact.items()}
@@ -368,7 +375,9 @@ class CutOrder:
         for index in np.flatnonzero(
             (self.kinds[one] >= CUT_BEFORE_DECIMAL) | (self.kinds[other] >= CUT_BEFORE_DECIMAL)
         ):
-            differ[index] = self._place_of(int(one[index]))[0] != self._place_of(int(other[index]))[0]
+            first, second = int(one[index]), int(other[index])
+            is_one_constant = first in self.exact and self.exact[first] == self.exact.get(second)
+            differ[index] = not is_one_constant and self._place_of(first)[0] != self._place_of(second)[0]
         axes: Int64s = self.axis[one[differ]]
         return axes
 
