@@ -27,7 +27,7 @@ from rich.console import Console
 from rich.table import Table
 
 from palio import Event
-from palio.network.server.process import relax_garbage_collection
+from palio.network.fast_start import freeze_garbage_collection
 from palio.network.store.interface import Acknowledged, Writable
 from palio.network.store.sqlite import SqliteStore
 from palio.routing import codec
@@ -172,7 +172,7 @@ def main(arguments: list[str] | None = None) -> None:
     options.add_argument("--directory", type=Path, help="on the disk to be measured")
     options.add_argument("--json", action="store_true")
     given = options.parse_args(arguments)
-    relax_garbage_collection()  # as a broker does
+    freeze_garbage_collection()  # as a broker does
     sync, found = measure(given.seconds, given.directory)
     if given.json:
         json.dump({"milliseconds_to_sync": sync, "speeds": [asdict(each) for each in found]}, sys.stdout)

@@ -74,11 +74,15 @@ def serve(config: Path | None, as_json: bool, **given: Any) -> None:
       palio serve --listen palio+tls://0.0.0.0:7420 --tls broker.pem broker.key
       palio serve --data none --propagation covering --json
     """
+    from palio.network.fast_start import hide_unused_packages, postpone_garbage_collection
     from palio.network.logging_setup import configure_logging
-    from palio.network.server.process import serve as run
 
     settings = _settings(config, given)
     configure_logging(as_json=as_json)
+    hide_unused_packages()
+    postpone_garbage_collection()
+    from palio.network.server.process import serve as run
+
     # The first time on a machine it is compiled, which takes some seconds.
     run(settings, _print_json if as_json else _print_banner, partial(terminal.status, "Loading compiled code"))
 

@@ -200,6 +200,10 @@ class Broker:
         # There are no neighbours yet, and clients were answered in the last life.
         effects.clear()
 
+    def index_filters(self) -> None:
+        """Index the filters that were remembered, which the first event would wait for otherwise."""
+        self._forwarding.route(())
+
     def handle_batch(self, inputs: Sequence[Input], now: float) -> list[Effect]:
         """Handle everything that happened to this broker at a time."""
         has_control = False  # an input beside events, after which requests may wait to be written

@@ -29,8 +29,9 @@ from palio.errors import EventError, PalioError, ParseError, WireError
 from palio.events import Event, Limits
 from palio.events.values import DEFAULT_LIMITS
 from palio.filters.filter import Filter
+from palio.filters.stored_filter import StoredFilter
 from palio.routing.forwarding import headers
-from palio.routing.messages import Answer, ClientRequest, Frame, Message, Publish
+from palio.routing.messages import AdvertiseClient, Answer, ClientRequest, Frame, Message, Publish, SubscribeClient
 from palio.routing.sealing import Keyring, event_context
 
 WIRE_VERSION: Final = 1  # neighbours of another version are refused when a link is set up
@@ -184,6 +185,21 @@ decode: Final[Callable[[bytes], Message | Frame]] = reader(Message | Frame)
 decode_message: Final[Callable[[bytes], Message]] = reader(Message)
 decode_request: Final[Callable[[bytes], ClientRequest]] = reader(ClientRequest)
 decode_answer: Final[Callable[[bytes], Answer]] = reader(Answer)
+_decode_standing: Final = _checked(
+    msgspec.msgpack.Decoder(SubscribeClient | AdvertiseClient, dec_hook=lambda kind, value: _unparsed(value)).decode
+)
+
+
+def decode_stored_request(data: bytes, digest: bytes) -> SubscribeClient | AdvertiseClient:
+    """A standing request whose filter has this digest, and is parsed when it is needed (`StoredFilter`)."""
+    request: SubscribeClient | AdvertiseClient = _decode_standing(data)
+    (request.wanted if isinstance(request, SubscribeClient) else request.offered).digest = digest
+    return request
+
+
+def _unparsed(value: Any) -> StoredFilter:
+    zone, text = ("UTC", value) if isinstance(value, str) else value
+    return StoredFilter.of_text(text, zone, b"")
 
 
 def _decode_unique(data: bytes) -> tuple[str, str | None, datetime | None, dict[str, Any]]:

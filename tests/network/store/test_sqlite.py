@@ -15,15 +15,16 @@ from typing import Any
 
 import pytest
 
+from palio import Filter
 from palio.errors import StoreError, StoreFull, StoreInUse
 from palio.network.data_directory import DATABASE_FILE
 from palio.network.store.interface import Acknowledged, Retention
 from palio.network.store.schema import open_for_writing
 from palio.network.store.sqlite import SqliteStore
-from palio.network.store.transaction import Ledger
+from palio.network.store.transaction import PARSER_VERSION, Ledger
 from palio.network.store.writer import expire_step
 from palio.routing.effects import Finished, Record
-from palio.routing.messages import UnsubscribeClient
+from palio.routing.messages import SubscribeClient, UnsubscribeClient
 from tests.network.store.making import event, logged, queued, subscribed
 
 
@@ -147,7 +148,10 @@ def test_a_store_of_the_first_version_is_brought_up_to_date(tmp_path: Path) -> N
     before = store.queue("desk", "a").oldest()
     store.close()
     with closing(sqlite3.connect(tmp_path / DATABASE_FILE)) as connection:
-        connection.executescript("ALTER TABLE queue DROP COLUMN time; PRAGMA user_version = 1;")
+        connection.executescript(
+            "ALTER TABLE queue DROP COLUMN time; ALTER TABLE records DROP COLUMN digest;"
+            " ALTER TABLE records DROP COLUMN parser; PRAGMA user_version = 1;"
+        )
     store = opened(tmp_path)
     assert before is not None
     assert store.queue("desk", "a").oldest() == before
@@ -361,3 +365,35 @@ def test_a_full_disk_refuses_and_goes_on_when_there_is_room(tmp_path: Path) -> N
         store.close()
     finally:
         subprocess.run(["umount", str(place)], check=True)
+
+
+def test_stored_conditions_are_read_without_parsing_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = opened(tmp_path)
+    wanted = subscribed("dear", "price > 100 AND symbol IN ('ACME', 'INIT')")
+    store.write([wanted])
+    store.close()
+
+    def parse(*arguments: object, **options: object) -> Filter:
+        raise AssertionError("a start must not parse")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Filter, "parse", parse)
+        with closing(SqliteStore(tmp_path)) as again:
+            [record] = again.open().records
+    assert record == wanted  # parsed by now
+
+
+def test_conditions_that_another_version_wrote_are_parsed_once(tmp_path: Path) -> None:
+    store = opened(tmp_path)
+    wanted = subscribed("dear", "price > 100")
+    store.write([wanted])
+    store.close()
+    with closing(sqlite3.connect(tmp_path / DATABASE_FILE)) as connection, connection:
+        connection.execute("UPDATE records SET parser = 'another', digest = x'00'")
+    with closing(SqliteStore(tmp_path)) as again:
+        [record] = again.open().records
+    assert isinstance(record.request, SubscribeClient)
+    assert record.request.wanted.digest == Filter.parse("price > 100").digest
+    with closing(sqlite3.connect(tmp_path / DATABASE_FILE)) as connection:
+        [(parser,)] = connection.execute("SELECT parser FROM records")
+    assert parser == PARSER_VERSION

@@ -9,7 +9,6 @@ await server.stop()
 from __future__ import annotations
 
 import asyncio
-import gc
 import logging
 import signal
 import ssl
@@ -29,6 +28,7 @@ from palio.matching.matcher import Matcher
 from palio.network.addresses import Address
 from palio.network.channel import Channel
 from palio.network.event_loop import run_event_loop
+from palio.network.fast_start import freeze_garbage_collection
 from palio.network.gateway.settings import HttpSettings
 from palio.network.links.neighbours import Neighbours
 from palio.network.log_throttle import RefusalLog
@@ -124,6 +124,7 @@ class Server:
         keys = None if self._sealing_keys is None else Keyring(self._sealing_keys.read())
         choices = self._combination
         node = Node(self.node, self.incarnation, choices, constants, remembered, random, wall, time.time, keys)
+        node.broker.index_filters()
         self.quotas = Quotas(self.settings.limits, self.loop.time)
         self.refusals = RefusalLog(self.loop.time)
         self.host = Host(node, self.store)
@@ -352,16 +353,6 @@ def raise_open_file_limit() -> None:
             resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
-def relax_garbage_collection() -> None:
-    """Exclude the objects made so far from garbage collection, and collect rarely.
-
-    A full collection with many queued events would take longer than anything else that a broker does.
-    """
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(20_000, 20, 50)  # most objects of a batch are freed by reference counting when it is over
-
-
 Preloading = Callable[[], AbstractContextManager[None]]
 
 
@@ -384,7 +375,7 @@ async def _serve(settings: Settings, started: Callable[[Server], None], preloadi
         preload_compiled_code()
     await server.start()
     try:
-        relax_garbage_collection()
+        freeze_garbage_collection()
         started(server)
         await stopped.wait()
     finally:

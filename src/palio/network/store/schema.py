@@ -3,7 +3,8 @@
 An event is stored once: in `log` where it was accepted here, in `held` where it came from a neighbour and waits in a
 queue. A row of `queue` is an event that waits for one subscription; its `event` is an offset of the log or, negated, a
 number in `held`. Duplicate keys are packed, one row for those of a transaction. Totals over many rows are kept in
-`counts`, one row, so that opening need not count.
+`counts`, one row, so that opening need not count. The `digest` of a record is that of its filter, as the version of
+Palio in `parser` computes it, so that opening need not parse.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from typing import Final, Literal
 from palio.errors import StoreError, StoreFull
 
 Safety = Literal["durable", "relaxed"]
-VERSION: Final = 2
+VERSION: Final = 3
 _APPLICATION: Final = 0x50414C49  # "PALI"
 _MIN_SQLITE_VERSION: Final = (3, 35)
 _MIN_FREE_BYTES: Final = 1024 * 1024
@@ -34,6 +35,7 @@ CREATE TABLE counts (
 INSERT INTO counts VALUES (1, 1, 0, 0, 1, 1, 0, 1);
 CREATE TABLE records (
     client TEXT NOT NULL, kind TEXT NOT NULL, name TEXT NOT NULL, request BLOB NOT NULL,
+    digest BLOB, parser TEXT,
     PRIMARY KEY (client, kind, name)
 ) WITHOUT ROWID;
 CREATE TABLE log (
@@ -60,6 +62,10 @@ _MIGRATIONS: Final[tuple[str, ...]] = (
     """
     ALTER TABLE queue ADD COLUMN time INTEGER NOT NULL DEFAULT 0;
     UPDATE queue SET time = coalesce((SELECT time FROM log WHERE offset = event), (SELECT log_time FROM counts));
+    """,
+    """
+    ALTER TABLE records ADD COLUMN digest BLOB;
+    ALTER TABLE records ADD COLUMN parser TEXT;
     """,
 )
 

@@ -17,7 +17,14 @@ from palio.network.data_directory import DataDirectory
 from palio.network.store.interface import DeadLetter, LogEntry, OnWritten, Recovered, Retention, Size, Writable
 from palio.network.store.memory import new_node_number
 from palio.network.store.schema import Safety, open_for_reading, open_for_writing, relax, store_error, translate_errors
-from palio.network.store.transaction import Ledger, QueueKey, QueueState, read_duplicate_keys, read_ledger
+from palio.network.store.transaction import (
+    PARSER_VERSION,
+    Ledger,
+    QueueKey,
+    QueueState,
+    read_duplicate_keys,
+    read_ledger,
+)
 from palio.network.store.writer import MICROSECONDS, Writer
 from palio.routing import codec
 from palio.routing.effects import BrokerStanding, Client, Logged, Record
@@ -133,11 +140,7 @@ def _recover(connection: sqlite3.Connection, ledger: Ledger, duplicates: int) ->
     connection.execute("DELETE FROM identity")
     connection.execute("INSERT INTO identity VALUES (?, ?)", (node, incarnation))
     connection.execute("COMMIT")
-    records = []
-    for client, request in connection.execute("SELECT client, request FROM records"):
-        standing = codec.decode_request(request)
-        assert isinstance(standing, SubscribeClient | AdvertiseClient)  # nothing else is stored
-        records.append(Record(client, standing))
+    records = _read_records(connection)
     unfinished = []
     for offset, publisher, data, key in connection.execute(
         "SELECT log.offset, publisher, data, key FROM unfinished JOIN log ON log.offset = unfinished.offset"
@@ -150,7 +153,29 @@ def _recover(connection: sqlite3.Connection, ledger: Ledger, duplicates: int) ->
     rows = connection.execute("SELECT broker, standing, gone FROM homes ORDER BY broker")
     homes = tuple(BrokerStanding(broker, standing, bool(gone)) for broker, standing, gone in rows)
     seen = read_duplicate_keys(connection, duplicates)
-    return Recovered(node, incarnation, tuple(records), tuple(unfinished), seen, homes)
+    return Recovered(node, incarnation, records, tuple(unfinished), seen, homes)
+
+
+def _read_records(connection: sqlite3.Connection) -> tuple[Record, ...]:
+    """The standing requests. Filters that another version of Palio wrote are parsed, once after an upgrade."""
+    outdated = connection.execute(
+        "SELECT client, kind, name, request FROM records WHERE parser IS NOT ?", (PARSER_VERSION,)
+    ).fetchall()
+    if outdated:
+        digests = [(_digest_of(request), PARSER_VERSION, *key) for *key, request in outdated]
+        connection.execute("BEGIN IMMEDIATE")
+        connection.executemany(
+            "UPDATE records SET digest = ?, parser = ? WHERE client = ? AND kind = ? AND name = ?", digests
+        )
+        connection.execute("COMMIT")
+    rows = connection.execute("SELECT client, request, digest FROM records")
+    return tuple([Record(client, codec.decode_stored_request(request, digest)) for client, request, digest in rows])
+
+
+def _digest_of(request: bytes) -> bytes:
+    standing = codec.decode_request(request)
+    assert isinstance(standing, SubscribeClient | AdvertiseClient)  # nothing else is stored
+    return (standing.wanted if isinstance(standing, SubscribeClient) else standing.offered).digest
 
 
 class SqliteReader:

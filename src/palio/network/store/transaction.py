@@ -16,6 +16,7 @@ from typing import Final, TypeAlias
 
 import msgspec
 
+from palio import __version__
 from palio.errors import QueueFull
 from palio.network.store.interface import Acknowledged, DeadLetterAdded, DeadLettersRemoved, Retention, Size, Writable
 from palio.routing import codec
@@ -30,6 +31,8 @@ from palio.routing.messages import (
 )
 
 QueueKey: TypeAlias = tuple[Client, str]
+# By which a stored digest is known to be the one that this program would compute.
+PARSER_VERSION: Final = f"{__version__}/{codec.CANONICAL_TEXT_VERSION}"
 
 
 @dataclass(slots=True)
@@ -349,9 +352,9 @@ class Transaction:
         client, request = record
         match request:
             case SubscribeClient(name=name):
-                self._put_record(client, "wants", name, codec.encode(request))
+                self._put_record(client, "wants", name, codec.encode(request), request.wanted.digest, PARSER_VERSION)
             case AdvertiseClient(name=name):
-                self._put_record(client, "offers", name, codec.encode(request))
+                self._put_record(client, "offers", name, codec.encode(request), request.offered.digest, PARSER_VERSION)
             case UnsubscribeClient(name=name):
                 self._delete_record(client, "wants", name)
                 self._abandon((client, name))
@@ -359,7 +362,7 @@ class Transaction:
                 self._delete_record(client, "offers", name)
 
     def _put_record(self, *row: object) -> None:
-        self._connection.execute("INSERT OR REPLACE INTO records VALUES (?, ?, ?, ?)", row)
+        self._connection.execute("INSERT OR REPLACE INTO records VALUES (?, ?, ?, ?, ?, ?)", row)
 
     def _delete_record(self, *key: str) -> None:
         self._connection.execute("DELETE FROM records WHERE client = ? AND kind = ? AND name = ?", key)
