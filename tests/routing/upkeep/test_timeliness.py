@@ -149,11 +149,14 @@ def run_link(clocks: list[Clock], drift: Fraction, random: Random, is_reordering
     time = Fraction(0)
     under_way: list[tuple[Fraction, int, int, Fraction, ClockReference | None]] = []
     bounds = []
+    delays: dict[int, Fraction] = {}  # true ones, by the reading at which a message was sent
     for _ in range(120):
         time += random.randrange(1, 4 * SECOND)
         sender = random.randrange(2)
         reading = clocks[sender].read(time)
         content = ends[sender].reference(reading) if random.random() < 0.5 else None
+        if content is not None and content.helper_sent in delays:
+            assert content.helper_lower_bound <= delays[content.helper_sent]
         arrival = time + random.randrange(SECOND // 10, 4 * SECOND)
         if not is_reordering:
             arrival = max([arrival, *(each[0] for each in under_way if each[1] != sender)])
@@ -162,6 +165,7 @@ def run_link(clocks: list[Clock], drift: Fraction, random: Random, is_reordering
         while under_way and under_way[0][0] <= time:
             arrived, receiver, sent, sent_at, content = under_way.pop(0)
             now = clocks[receiver].read(arrived)
+            delays[sent] = arrived - sent_at
             if content is not None:
                 ends[receiver].receive_reference(content, now)
             else:
