@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -48,6 +49,35 @@ def test_batches_and_single_events_match_what_the_twin_matches(seed: int, count:
     expected = [matching(rows, event) for event in events]
     assert match_all(searcher, events) == expected
     assert match_each(searcher, events) == expected
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(0, 2**32), st.sampled_from([1, 7, 300, 700]), st.sampled_from([0.0, 4.0]), st.booleans())
+def test_events_checked_together_match_what_the_twin_matches(
+    seed: int, count: int, expected_matches: float, with_tombstones: bool
+) -> None:
+    inputs = Inputs(seed)
+    rows = [replace(row, number=number, give_access=False) for number, row in enumerate(inputs.rows(count))]
+    events = inputs.events(rows, 100)
+    searcher = searcher_for(rows, inputs.sizes, seed)
+    assert searcher.postings.stamps == 0
+    searcher._per_row = expected_matches  # 0: the room for numbers ends within a group of events
+    gone = set(range(0, count, 3)) if with_tombstones else set()
+    searcher.tombstones = np.packbits([number in gone for number in range(count)], bitorder="little")
+    expected = [[number for number in matching(rows, event) if number not in gone] for event in events]
+    assert match_all(searcher, events) == expected
+    assert match_each(searcher, events) == expected
+
+
+@pytest.mark.parametrize("popular", [300, 2_000, 9_000])
+def test_an_event_of_many_matches_among_events_of_few(popular: int) -> None:
+    rows = [Row(number, [(0, 5, 5), (1, 1, 8), (2, 1, 4)]) for number in range(popular)]
+    rows += [Row(popular + slot, [(0, slot, slot), (1, 1, 8)]) for slot in range(6, 60)]
+    searcher = searcher_for(rows, [60, 9, 9])
+    events = [{0: 5 if row % 40 == 9 else 6 + row % 54, 1: 1 + row % 8, 2: 1 + row % 8} for row in range(130)]
+    expected = [matching(rows, event) for event in events]
+    for _ in range(2):  # with the room that is expected at first, and with that of the batch before
+        assert match_all(searcher, events) == expected
 
 
 @pytest.mark.deep

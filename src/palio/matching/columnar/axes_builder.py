@@ -211,6 +211,10 @@ POINT: Final = -2  # in place of an upper cut: the lower one is the number of a 
 
 _FIELD: Final = (AXIS_NUMBERS, AXIS_STRINGS, AXIS_DATES, AXIS_TIMESTAMPS, AXIS_BYTES)
 _MIN_HINTED_CUTS: Final = 32
+# A table of the rank of every value takes one look, and no search. It may have so many entries for each cut, as long as
+# it stays in the second cache.
+_MAX_RANKS_PER_CUT: Final = 16
+_MAX_RANKS: Final = 1 << 16
 
 
 class SlotAssignment:
@@ -306,8 +310,10 @@ class SlotAssignment:
                 run = self.arrays[name][start : start + count]
                 if run[0] == run[-1]:
                     continue
+                span = int(run[-1]) - int(run[0])
                 bits = int(count).bit_length() - 1
-                shift = max(0, (int(run[-1]) - int(run[0])).bit_length() - bits)
+                has_ranks = span < min(_MAX_RANKS_PER_CUT * int(count), _MAX_RANKS)
+                shift = 0 if has_ranks else max(0, span.bit_length() - bits)
                 buckets = (run - run[0]).view(np.uint64) >> np.uint64(shift)
                 table = np.searchsorted(buckets, np.arange(int(buckets[-1]) + 2, dtype=np.uint64)).astype(np.int32)
                 row[at], row[at + 1], row[at + 2] = size, shift, run[0]

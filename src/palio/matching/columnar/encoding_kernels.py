@@ -437,7 +437,8 @@ def encode_short_texts(
     end = i64_at(column, COLUMN_TEXT_END)
     table = i64_at(axes, AXES_TABLES) + 16 * i64_at(row, AXIS_STRINGS + TEXT_TABLE)
     bits = i64_at(row, AXIS_STRINGS + TEXT_BITS)
-    ordered = i64_at(row, AXIS_STRINGS + TEXT_ORDERED) != 0
+    mask = (1 << bits) - 1
+    is_unordered = i64_at(row, AXIS_STRINGS + TEXT_ORDERED) == 0
     other = axis | i64_at(row, AXIS_STRINGS)
     left = 0
     while valid != 0:
@@ -448,12 +449,18 @@ def encode_short_texts(
         text = texts + begin
         if length < 8 and text + 8 <= end:
             key = (i64_at(text, 0) & ((1 << (8 * length)) - 1)) | (length + 1) << 56
-            entry = table + 16 * first_probe(key, bits)
+            # Both of the first two places are looked at: a quarter of all texts is at the second one, and which texts
+            # are cannot be guessed.
+            place = first_probe(key, bits)
+            entry = table + 16 * place
+            second = table + 16 * ((place + 1) & mask)
             found = i64_at(entry, 0)
-            if found == key:
-                write_code(codes, stride, lengths, start + which, axis | u32_at(entry, 2))
+            found_second = i64_at(second, 0)
+            if (found == key) | (found_second == key):
+                slot = u32_at(entry if found == key else second, 2)
+                write_code(codes, stride, lengths, start + which, axis | slot)
                 continue
-            if found == 0 and not ordered:
+            if ((found == 0) | (found_second == 0)) & is_unordered:
                 write_code(codes, stride, lengths, start + which, other)
                 continue
         left |= 1 << which

@@ -182,6 +182,10 @@ def _pack(source: int, mask: int, target: int) -> None:
     memmove(target, chosen, len(chosen))
 
 
+def _fill(target: int, value: int) -> None:
+    memmove(target, (value & 0xFFFFFFFF).to_bytes(4, "little") * 16, 64)
+
+
 OPERATIONS: Final[dict[str, Callable[..., Any]]] = {
     "u8_at": _reader(c_uint8, 1),
     "i8_at": _reader(c_int8, 1),
@@ -210,5 +214,6 @@ OPERATIONS: Final[dict[str, Callable[..., Any]]] = {
     "lower": _lower,
     "negative": _negative,
     "pack": _pack,
+    "fill": _fill,
 }
 """What the operations of `native` do, by name."""

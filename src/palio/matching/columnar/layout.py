@@ -54,12 +54,13 @@ INDEX_ALWAYS: Final = 8  # int32: payloads
 INDEX_ALWAYS_COUNT: Final = 9
 INDEX_SHIFTS: Final = 10  # int8 per axis: how far slots are shifted in second conditions
 INDEX_LARGEST: Final = 11  # entries of the largest posting
-INDEX_FIELDS: Final = 12
+INDEX_BLOCK_BYTES: Final = 12  # of all blocks
+INDEX_FIELDS: Final = 13
 
 # Scratch memory.
-WORK_NARROW: Final = 0  # uint16 per axis and one more: shifted slots from 1 on
+WORK_NARROW: Final = 0  # uint16 per axis and one more, for two rows: shifted slots from 1 on
 WORK_NARROW_MASK: Final = 1  # they are as many as a power of two: this is one less
-WORK_EXACT: Final = 2  # int32 per axis: slots
+WORK_EXACT: Final = 2  # int32 per axis, for several rows: slots
 WORK_TODO: Final = 3  # int64, two runs: the blocks to visit for this event and for the next
 WORK_TODO_ROOM: Final = 4
 WORK_QUEUE: Final = 5  # int64 triples: a group, its size in words plus 1 for points, the event's slot on its axis
@@ -74,7 +75,15 @@ WORK_FOUND: Final = 13  # how many there are
 WORK_ENDS: Final = 14  # int64 per row: how many there are after it
 WORK_TOMBSTONES: Final = 15  # a bitmap of numbers not to report, or 0
 WORK_TOMBSTONE_BITS: Final = 16
-WORK_FIELDS: Final = 17
+WORK_TABLES: Final = 17  # how many rows have slots at a time, a power of two
+WORK_EXACT_SLOTS: Final = 18  # of each of these rows
+WORK_GROUP: Final = 19  # the first row whose payloads are put aside
+WORK_TAGS: Final = 20  # int32 per payload put aside: the table of its row; one of them where there is one row
+WORK_HITS: Final = 21  # int32: the numbers found for several rows, in no order
+WORK_HIT_TAGS: Final = 22
+WORK_PLACES: Final = 23  # int64 per table: where the numbers of its row go
+WORK_FIELDS: Final = 24
+MAX_TAGGED: Final = 1024  # payloads put aside for several rows
 
 # Blocks and records.
 GROUPED: Final = 0xFFFF

@@ -1,9 +1,14 @@
 """Kernels that match events against postings.
 
 An event is a run of codes, each an axis and the slot of its value. For every code, the postings of that slot are
-read: a tile of entries at a time is tested against the event's slots, and what passes is either reported at once or
-put aside until its record has been checked. While one event is matched, the postings of the next are looked up and
-prefetched; at a million subscriptions, waiting for memory is most of the work.
+read: a tile of entries at a time is tested against the event's slots, and what passes is put aside. While one event is
+scanned, the postings of the next are looked up and prefetched; at a million subscriptions, waiting for memory is most
+of the work.
+
+Few entries pass for one event, and a loop over six of them takes longer to leave, because its end is mispredicted, than
+to run. So the entries of a group of events are checked together, each with a tag that says whose it is, and the numbers
+are sorted by event afterwards. A group is one event where events have many axes, whose slots would fill the caches; and
+where rows have stamps, which tell one event from the next.
 """
 
 from __future__ import annotations
@@ -16,6 +21,7 @@ from palio.matching.columnar.layout import (
     GROUPED,
     INDEX_ALWAYS,
     INDEX_ALWAYS_COUNT,
+    INDEX_BLOCK_BYTES,
     INDEX_BLOCKS,
     INDEX_LEVEL_STARTS,
     INDEX_LEVELS,
@@ -26,20 +32,29 @@ from palio.matching.columnar.layout import (
     INDEX_STARTS,
     LAST,
     MATCH,
+    MAX_TAGGED,
     MISSING,
+    NO_AXIS,
     WORK_ENDS,
     WORK_EPOCH,
     WORK_EXACT,
+    WORK_EXACT_SLOTS,
     WORK_FOUND,
+    WORK_GROUP,
+    WORK_HIT_TAGS,
+    WORK_HITS,
     WORK_NARROW,
     WORK_NARROW_MASK,
     WORK_OUT,
     WORK_OUT_ROOM,
     WORK_PENDING,
     WORK_PENDING_ROOM,
+    WORK_PLACES,
     WORK_QUEUE,
     WORK_QUEUE_ROOM,
     WORK_STAMPS,
+    WORK_TABLES,
+    WORK_TAGS,
     WORK_TODO,
     WORK_TODO_ROOM,
     WORK_TOMBSTONE_BITS,
@@ -51,6 +66,7 @@ from palio.matching.columnar.native import (
     compiled,
     count_bits,
     equal,
+    fill,
     i8_at,
     i32_at,
     i64_at,
@@ -73,12 +89,13 @@ from palio.matching.columnar.native import (
 
 _MIN_BINARY_SEARCH_POINTS = 64  # points from which on a binary search is shorter than a scan
 _SLACK = 32  # a tile may write this much beyond what it found
+_NEAR_BYTES = 1 << 18  # blocks of fewer bytes stay in the second cache, and asking for them early takes longer
+_MIN_REPORTED = 256  # payloads that are worth a look at their records; fewer wait for those of the next rows
 
 
 @inlined
-def program_holds(index: int, work: int, row: int) -> bool:
+def program_holds(index: int, exact: int, row: int) -> bool:
     """Run a program of jumps: each row tests one slot and says where to go on."""
-    exact = i64_at(work, WORK_EXACT)
     first = i64_at(index, INDEX_PROGRAMS) + 20 * row
     target = 0
     while target >= 0:
@@ -107,14 +124,14 @@ def run_holds(index: int, run: int, count: int, slot: int) -> bool:
 
 
 @inlined
-def escape_holds(index: int, work: int, place: int) -> int:
+def escape_holds(index: int, work: int, exact: int, place: int) -> int:
     """Check one of the rarer conditions of a record; the place of the next one, or 0 where it fails."""
     kind = u16_at(place, 0) & ~LAST
     operand = i32_at(place + 2, 0)
     if kind == ESCAPE_PROGRAM:
-        return place + 6 if program_holds(index, work, operand) else 0
+        return place + 6 if program_holds(index, exact, operand) else 0
     if kind == ESCAPE_WIDE or kind == ESCAPE_RUN:
-        slot = i32_at(i64_at(work, WORK_EXACT), operand)
+        slot = i32_at(exact, operand)
         if kind == ESCAPE_WIDE:
             holds = i32_at(place + 6, 0) <= slot <= i32_at(place + 10, 0)
         else:
@@ -130,45 +147,12 @@ def escape_holds(index: int, work: int, place: int) -> int:
 
 
 @inlined
-def check_pending(index: int, work: int, pending: int, count: int, out: int, found: int) -> int:
-    """Check the records put aside; report those that hold.
-
-    One condition of every record at a time: whether it holds only moves on where the next one is written, so that
-    there is nothing to guess.
-    """
-    records = i64_at(index, INDEX_RECORDS)
-    exact = i64_at(work, WORK_EXACT)
-    for which in range(count):
-        prefetch(records - 2 * i32_at(pending, which) - 2)
-    while count > 0:
-        kept = 0
-        for which in range(count):
-            payload = i32_at(pending, which)
-            place = records - 2 * payload - 2
-            head = u16_at(place, 0)
-            axis = head & ~LAST
-            is_last = head >> 15
-            if axis < ESCAPES:
-                slot = i32_at(exact, axis)
-                holds = (slot >= u16_at(place, 1)) & (slot <= u16_at(place, 2))
-                following = place + 6
-            else:
-                following = escape_holds(index, work, place)
-                holds = following != 0
-                if not holds:
-                    continue
-            # Written in any case and counted only where the record ends here and holds: no branch to mispredict.
-            put_i32(out, found, i32_at(following, 0))
-            found += holds & is_last
-            put_i32(pending, kept, ~((following - records) >> 1))
-            kept += holds & ~is_last
-        count = kept
-    return found
-
-
-@inlined
-def report_or_check(index: int, work: int, pending: int, count: int, out: int, found: int) -> int:
-    """Report the payloads put aside that are numbers; check the records of the others."""
+def split_pending(work: int, count: int, step: int, hits: int) -> int:
+    """Move the payloads put aside that are numbers to the hits, and close the gaps; how many are moved."""
+    pending = i64_at(work, WORK_PENDING)
+    tags = i64_at(work, WORK_TAGS)
+    hit_tags = i64_at(work, WORK_HIT_TAGS)
+    found = 0
     waiting = 0
     for place in range(0, count, 16):
         payloads = pending + 4 * place
@@ -179,11 +163,123 @@ def report_or_check(index: int, work: int, pending: int, count: int, out: int, f
             # The lanes beyond the last payload hold what was there before.
             recorded &= (1 << (count - place)) - 1
             direct &= (1 << (count - place)) - 1
-        pack(payloads, direct, out + 4 * found)
+        pack(payloads, direct, hits + 4 * found)
         pack(payloads, recorded, pending + 4 * waiting)
+        if step != 0:
+            pack(tags + 4 * place, direct, hit_tags + 4 * found)
+            pack(tags + 4 * place, recorded, tags + 4 * waiting)
         found += count_bits(direct)
         waiting += count_bits(recorded)
-    return check_pending(index, work, pending, waiting, out, found)
+    return found
+
+
+@inlined
+def check_pending(index: int, work: int, count: int, step: int, hits: int, found: int) -> int:
+    """Check the records put aside; add the numbers of those that hold to the hits.
+
+    One condition of every record at a time: whether it holds only moves on where the next one is written, so that
+    there is nothing to guess.
+    """
+    records = i64_at(index, INDEX_RECORDS)
+    pending = i64_at(work, WORK_PENDING)
+    tags = i64_at(work, WORK_TAGS)
+    hit_tags = i64_at(work, WORK_HIT_TAGS)
+    tables = i64_at(work, WORK_EXACT)
+    table_bytes = 4 * i64_at(work, WORK_EXACT_SLOTS)
+    for which in range(count):
+        prefetch(records - 2 * i32_at(pending, which) - 2)
+    while count > 0:
+        kept = 0
+        for which in range(count):
+            tag = i32_at(tags, which * step)
+            exact = tables + tag * table_bytes
+            place = records - 2 * i32_at(pending, which) - 2
+            head = u16_at(place, 0)
+            axis = head & ~LAST
+            is_last = head >> 15
+            if axis < ESCAPES:
+                slot = i32_at(exact, axis)
+                holds = (slot >= u16_at(place, 1)) & (slot <= u16_at(place, 2))
+                following = place + 6
+            else:
+                following = escape_holds(index, work, exact, place)
+                holds = following != 0
+                if not holds:
+                    continue
+            # Written in any case and counted only where the record ends here and holds: no branch to mispredict.
+            put_i32(hits, found, i32_at(following, 0))
+            put_i32(hit_tags, found * step, tag)
+            found += holds & is_last
+            put_i32(pending, kept, ~((following - records) >> 1))
+            put_i32(tags, kept * step, tag)
+            kept += holds & ~is_last
+        count = kept
+    return found
+
+
+@inlined
+def drop_tombstoned(work: int, hits: int, step: int, found: int) -> int:
+    """Drop the hits with tombstones, keeping the order of the others."""
+    tombstones = i64_at(work, WORK_TOMBSTONES)
+    if tombstones == 0:
+        return found
+    bits = i64_at(work, WORK_TOMBSTONE_BITS)
+    hit_tags = i64_at(work, WORK_HIT_TAGS)
+    kept = 0
+    for which in range(found):
+        number = i32_at(hits, which)
+        put_i32(hits, kept, number)
+        put_i32(hit_tags, kept * step, i32_at(hit_tags, which * step))
+        # A number beyond the bitmap is newer than it, and alive.
+        if number >= bits or (u8_at(tombstones, number >> 3) >> (number & 7)) & 1 == 0:
+            kept += 1
+    return kept
+
+
+@inlined
+def sort_hits(work: int, first: int, row: int, found: int, count: int) -> None:
+    """Write the hits of several rows out, row by row: a counting sort by their tags."""
+    hits = i64_at(work, WORK_HITS)
+    hit_tags = i64_at(work, WORK_HIT_TAGS)
+    places = i64_at(work, WORK_PLACES)
+    out = i64_at(work, WORK_OUT)
+    ends = i64_at(work, WORK_ENDS)
+    mask = i64_at(work, WORK_TABLES) - 1
+    for each in range(first, row + 1):
+        put_i64(places, each & mask, 0)
+    for which in range(count):
+        tag = i32_at(hit_tags, which)
+        put_i64(places, tag, i64_at(places, tag) + 1)
+    for each in range(first, row + 1):
+        many = i64_at(places, each & mask)
+        put_i64(places, each & mask, found)
+        found += many
+        put_i64(ends, each, found)
+    for which in range(count):
+        tag = i32_at(hit_tags, which)
+        place = i64_at(places, tag)
+        put_i32(out, place, i32_at(hits, which))
+        put_i64(places, tag, place + 1)
+
+
+@inlined
+def report_pending(index: int, work: int, row: int, count: int) -> None:
+    """Check what was put aside for the rows of a group, up to `row`; report what holds, and begin another group."""
+    first = i64_at(work, WORK_GROUP)
+    found = i64_at(work, WORK_FOUND)
+    # One row needs neither tags nor sorting: its numbers go straight to where they belong.
+    is_single = first == row
+    step = 0 if is_single else 1
+    hits = i64_at(work, WORK_OUT) + 4 * found if is_single else i64_at(work, WORK_HITS)
+    direct = split_pending(work, count, step, hits)
+    many = check_pending(index, work, count - direct, step, hits, direct)
+    many = drop_tombstoned(work, hits, step, many)
+    if is_single:
+        put_i64(i64_at(work, WORK_ENDS), row, found + many)
+    else:
+        sort_hits(work, first, row, found, many)
+    put_i64(work, WORK_FOUND, found + many)
+    put_i64(work, WORK_GROUP, row)
 
 
 @inlined
@@ -292,36 +388,44 @@ def queue_groups(block: int, narrow: int, mask_of_axes: int, queue: int, queued:
 
 
 @inlined
-def find_postings(index: int, codes: int, count: int, todo: int) -> int:
-    """List the blocks of the postings that an event must scan, and prefetch them."""
+def clear_slots(work: int, row: int, codes: int, count: int) -> None:
+    """Clear the slots of an event on axes that are too many to be cleared as a whole."""
+    narrow = narrow_of(work, row)
+    exact = exact_of(work, row)
+    for which in range(count):
+        axis = i64_at(codes, which) >> 32
+        put_i32(exact, axis, MISSING)
+        put_u16(narrow, axis + 1, 0)
+
+
+@inlined
+def narrow_of(work: int, row: int) -> int:
+    return i64_at(work, WORK_NARROW) + 2 * (row & 1) * (i64_at(work, WORK_NARROW_MASK) + 1)
+
+
+@inlined
+def exact_of(work: int, row: int) -> int:
+    return i64_at(work, WORK_EXACT) + 4 * (row & (i64_at(work, WORK_TABLES) - 1)) * i64_at(work, WORK_EXACT_SLOTS)
+
+
+@inlined
+def prepare_row(index: int, work: int, row: int, codes: int, count: int, todo: int) -> int:
+    """Set the slots of an event; list the blocks of the postings that it must scan, and prefetch them."""
+    narrow = narrow_of(work, row)
+    exact = exact_of(work, row)
+    shifts = i64_at(index, INDEX_SHIFTS)
     level_starts = i64_at(index, INDEX_LEVEL_STARTS)
     levels = i64_at(index, INDEX_LEVELS)
     starts = i64_at(index, INDEX_STARTS)
     blocks = i64_at(index, INDEX_BLOCKS)
+    are_far = i64_at(index, INDEX_BLOCK_BYTES) > _NEAR_BYTES
+    if i64_at(work, WORK_NARROW_MASK) < SMALL_TABLE_SLOTS:
+        for place in range(SMALL_TABLE_SLOTS // 4):
+            put_i64(narrow, place, 0)
+        for place in range(SMALL_TABLE_SLOTS // 2):
+            put_i64(exact, place, 0)
+        put_u16(narrow, NO_AXIS, 1)
     many = 0
-    for which in range(count):
-        code = i64_at(codes, which)
-        axis = code >> 32
-        slot = code & 0xFFFFFFFF
-        for level in range(i32_at(level_starts, axis), i32_at(level_starts, axis + 1)):
-            place = i64_at(levels, 2 * level + 1) + (slot >> i64_at(levels, 2 * level))
-            start = i32_at(starts, place)
-            block = blocks + 4 * start
-            prefetch(block)
-            prefetch(block + 64)
-            prefetch(block + 128)
-            prefetch(block + 192)
-            # An empty posting is written as well, and then over: whether one is empty cannot be guessed.
-            put_i64(todo, many, block)
-            many += start != i32_at(starts, place + 1)
-    return many
-
-
-@inlined
-def set_slots(index: int, work: int, codes: int, count: int) -> None:
-    narrow = i64_at(work, WORK_NARROW)
-    exact = i64_at(work, WORK_EXACT)
-    shifts = i64_at(index, INDEX_SHIFTS)
     for which in range(count):
         code = i64_at(codes, which)
         axis = code >> 32
@@ -330,76 +434,83 @@ def set_slots(index: int, work: int, codes: int, count: int) -> None:
         # entry stands for NO_AXIS, so that axes are counted from 1.
         put_i32(exact, axis, slot)
         put_u16(narrow, axis + 1, (slot >> i8_at(shifts, axis)) + 1)
+        for level in range(i32_at(level_starts, axis), i32_at(level_starts, axis + 1)):
+            place = i64_at(levels, 2 * level + 1) + (slot >> i64_at(levels, 2 * level))
+            start = i32_at(starts, place)
+            block = blocks + 4 * start
+            if are_far:
+                prefetch(block)
+                prefetch(block + 64)
+                prefetch(block + 128)
+                prefetch(block + 192)
+            # An empty posting is written as well, and then over: whether one is empty cannot be guessed.
+            put_i64(todo, many, block)
+            many += start != i32_at(starts, place + 1)
+    return many
 
 
 @inlined
-def clear_slots(work: int, codes: int, count: int) -> None:
-    narrow = i64_at(work, WORK_NARROW)
-    exact = i64_at(work, WORK_EXACT)
-    for which in range(count):
-        axis = i64_at(codes, which) >> 32
-        put_i32(exact, axis, MISSING)
-        put_u16(narrow, axis + 1, 0)
+def room_for(work: int, row: int) -> int:
+    """How many payloads may be put aside in all while a row is scanned."""
+    room = i64_at(work, WORK_PENDING_ROOM)
+    if i64_at(work, WORK_GROUP) != row:
+        room = MAX_TAGGED
+    return min(room, i64_at(work, WORK_OUT_ROOM) - i64_at(work, WORK_FOUND)) - _SLACK
 
 
 @inlined
-def check_unfiled(index: int, work: int, out: int, room: int, found: int) -> int:
-    """Check the rows that are filed under no condition, as for every event."""
-    pending = i64_at(work, WORK_PENDING)
-    always = i64_at(index, INDEX_ALWAYS)
-    count = i64_at(index, INDEX_ALWAYS_COUNT)
-    which = 0
-    while which < count:
-        many = min(count - which, min(i64_at(work, WORK_PENDING_ROOM), room - found) - _SLACK)
-        if many <= 0:
-            return -1
-        for place in range(many):
-            put_i32(pending, place, i32_at(always, which + place))
-        found = report_or_check(index, work, pending, many, out, found)
-        which += many
-    return found
+def tag_pending(work: int, row: int, first: int, count: int) -> None:
+    """Note the row of the payloads put aside from `first` on."""
+    tags = i64_at(work, WORK_TAGS)
+    tag = row & (i64_at(work, WORK_TABLES) - 1)
+    if count <= MAX_TAGGED:
+        for place in range(first, count, 16):
+            fill(tags + 4 * place, tag)
+    else:
+        # More than that are those of one row, and it is enough that the first one says so.
+        put_i32(tags, 0, tag)
 
 
 @inlined
-def scan_postings(index: int, work: int, todo: int, many: int, out: int, room: int, found: int) -> int:
-    """Match the event whose slots are set; how many numbers there are then, or -1 where there is no room for them."""
-    narrow = i64_at(work, WORK_NARROW)
+def scan_row(index: int, work: int, row: int, todo: int, many: int, waiting: int) -> int:
+    """Put the candidates of a row aside; how many then wait, or -1 where there is no room for the numbers."""
+    narrow = narrow_of(work, row)
     mask_of_axes = i64_at(work, WORK_NARROW_MASK)
     pending = i64_at(work, WORK_PENDING)
     queue = i64_at(work, WORK_QUEUE)
     are_few = HAS_TABLE_LOOKUP and mask_of_axes < SMALL_TABLE_SLOTS
+    always = i64_at(index, INDEX_ALWAYS)
+    unfiled = i64_at(index, INDEX_ALWAYS_COUNT)
     # A new epoch makes all stamps of former events stale at once; none is cleared.
     put_i64(work, WORK_EPOCH, i64_at(work, WORK_EPOCH) + 1)
+    tagged = waiting
     which = 0
-    while which < many:
+    copied = 0
+    while True:
         # As many blocks at a time as there is room for, which is nearly always all of them. Large ones are only looked
         # through: their groups are prefetched, and arrive from memory while the others are read.
-        first = which
-        rest = min(i64_at(work, WORK_PENDING_ROOM), room - found) - _SLACK
+        before = which + copied
+        rest = room_for(work, row) - waiting
         free = i64_at(work, WORK_QUEUE_ROOM)
         queued = 0
-        waiting = 0
         while which < many:
             block = i64_at(todo, which)
             count = u16_at(block, 0)
             if count != GROUPED:
-                rest -= count
-                if rest < 0:
+                if count > rest:
                     break
+                rest -= count
                 if are_few:
                     waiting = scan_few(block, count, narrow, pending, waiting)
                 else:
                     waiting = scan_flat(block, count, narrow, mask_of_axes, pending, waiting)
             else:
+                if u32_at(block, 1) > rest or u16_at(block, 1) > free:
+                    break
                 rest -= u32_at(block, 1)
                 free -= u16_at(block, 1)
-                if rest < 0 or free < 0:
-                    break
                 queued = queue_groups(block, narrow, mask_of_axes, queue, queued)
             which += 1
-        # Not even one block fits: the caller makes room and calls again for this row.
-        if which == first:
-            return -1
         for entry in range(queue, queue + 24 * queued, 24):
             group = i64_at(entry, 0)
             words = i64_at(entry, 1)
@@ -409,25 +520,21 @@ def scan_postings(index: int, work: int, todo: int, many: int, out: int, room: i
                 waiting = scan_points(group, words // 3, slot, pending, waiting)
             else:
                 waiting = scan_ranges(group, words >> 2, slot, pending, waiting)
-        found = report_or_check(index, work, pending, waiting, out, found)
-    return check_unfiled(index, work, out, room, found)
-
-
-@inlined
-def drop_tombstoned(work: int, out: int, first: int, found: int) -> int:
-    """Drop the numbers with tombstones from `first` on, keeping the order of the others."""
-    tombstones = i64_at(work, WORK_TOMBSTONES)
-    if tombstones == 0:
-        return found
-    bits = i64_at(work, WORK_TOMBSTONE_BITS)
-    kept = first
-    for which in range(first, found):
-        number = i32_at(out, which)
-        put_i32(out, kept, number)
-        # A number beyond the bitmap is newer than it, and alive.
-        if number >= bits or (u8_at(tombstones, number >> 3) >> (number & 7)) & 1 == 0:
-            kept += 1
-    return kept
+        # The rows that are filed under no condition are checked for every event.
+        while which == many and copied < unfiled and rest > 0:
+            put_i32(pending, waiting, i32_at(always, copied))
+            waiting += 1
+            copied += 1
+            rest -= 1
+        tag_pending(work, row, tagged, waiting)
+        if which == many and copied == unfiled:
+            return waiting
+        # Nothing waits, and not even one block fits: the caller makes room and calls again for this row.
+        if which + copied == before and waiting == 0 and i64_at(work, WORK_GROUP) == row:
+            return -1
+        report_pending(index, work, row, waiting)
+        waiting = 0
+        tagged = 0
 
 
 @compiled
@@ -439,15 +546,16 @@ def match_rows(index: int, work: int, codes: int, starts: int, stride: int, leng
     """
     todo = i64_at(work, WORK_TODO)
     todo_room = 8 * i64_at(work, WORK_TODO_ROOM)
-    out = i64_at(work, WORK_OUT)
-    room = i64_at(work, WORK_OUT_ROOM)
-    ends = i64_at(work, WORK_ENDS)
-    found = i64_at(work, WORK_FOUND)
+    tables = i64_at(work, WORK_TABLES)
+    is_small = i64_at(work, WORK_NARROW_MASK) < SMALL_TABLE_SLOTS
+    done = i64_at(work, WORK_FOUND)
     many = 0
     mine = 0
     length = 0
+    waiting = 0
+    put_i64(work, WORK_GROUP, row)
     for ahead in range(row, rows + 1):
-        # Look one row ahead, then match the row before.
+        # Prepare one row ahead, then scan the row before: its blocks, and its slots, have arrived by then.
         next_many = 0
         next_mine = 0
         next_length = 0
@@ -460,19 +568,28 @@ def match_rows(index: int, work: int, codes: int, starts: int, stride: int, leng
             elif lengths != 0:
                 next_length = i32_at(lengths, ahead)
             next_mine = codes + 8 * begin
-            # The two halves of `todo` take turns: one is filled while the other is matched.
-            next_many = find_postings(index, next_mine, next_length, todo + (ahead & 1) * todo_room)
+            # The two halves of `todo` take turns: one is filled while the other is scanned.
+            next_many = prepare_row(index, work, ahead, next_mine, next_length, todo + (ahead & 1) * todo_room)
         if ahead > row:
-            set_slots(index, work, mine, length)
-            result = scan_postings(index, work, todo + ((ahead - 1) & 1) * todo_room, many, out, room, found)
-            clear_slots(work, mine, length)
-            if result < 0:
-                put_i64(work, WORK_FOUND, found)
-                return ahead - 1
-            found = drop_tombstoned(work, out, found, result)
-            put_i64(ends, ahead - 1, found)
+            current = ahead - 1
+            waiting = scan_row(index, work, current, todo + (current & 1) * todo_room, many, waiting)
+            if waiting < 0:
+                if current > row:
+                    done = i64_at(i64_at(work, WORK_ENDS), current - 1)
+                put_i64(work, WORK_FOUND, done)
+                if not is_small:
+                    clear_slots(work, current, mine, length)
+                    clear_slots(work, ahead, next_mine, next_length)
+                return current
+            # The last table is that of the row ahead.
+            is_full = current - i64_at(work, WORK_GROUP) + 2 >= tables
+            if is_full or waiting >= _MIN_REPORTED or ahead == rows:
+                report_pending(index, work, current, waiting)
+                waiting = 0
+                put_i64(work, WORK_GROUP, ahead)
+            if not is_small:
+                clear_slots(work, current, mine, length)
         many = next_many
         mine = next_mine
         length = next_length
-    put_i64(work, WORK_FOUND, found)
     return rows

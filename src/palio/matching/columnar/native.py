@@ -367,6 +367,17 @@ def _pack(context: Any, source: Any, mask: Any, target: Any) -> Any:
     return types.void(*[types.int64] * 3), generate
 
 
+@_operation
+def _fill(context: Any, target: Any, value: Any) -> Any:
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        target, value = arguments
+        values = _broadcast(builder, builder.trunc(value, I32), LANES)
+        builder.store(values, _at(builder, target, values.type), align=1)
+        return context.get_dummy_value()
+
+    return types.void(types.int64, types.int64), generate
+
+
 float_bits: Callable[[float], int] = _float_bits
 """The bits of a float as an integer."""
 
@@ -409,3 +420,6 @@ negative: Callable[[int], int] = _negative
 pack: Callable[[int, int, int], None] = _pack
 """(source, mask, target): write those of sixteen 32-bit integers whose bit is set side by side; may write all
 sixteen places of the target."""
+
+fill: Callable[[int, int], None] = _fill
+"""(target, value): write a 32-bit integer to sixteen places."""

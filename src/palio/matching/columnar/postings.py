@@ -24,6 +24,7 @@ from palio.matching.columnar.layout import (
     INDEX_ALWAYS,
     INDEX_ALWAYS_COUNT,
     INDEX_AXES,
+    INDEX_BLOCK_BYTES,
     INDEX_BLOCKS,
     INDEX_FIELDS,
     INDEX_LARGEST,
@@ -95,6 +96,7 @@ class Postings:
         self.axes, self.largest, self.most_groups, self.stamps, self.most_levels = facts
         self._table[INDEX_AXES] = self.axes
         self._table[INDEX_LARGEST] = self.largest
+        self._table[INDEX_BLOCK_BYTES] = self.arrays["blocks"].nbytes
         self.always = len(self.arrays["always"])
         self._table[INDEX_ALWAYS_COUNT] = self.always
         self.address = int(self._table.__array_interface__["data"][0])

@@ -17,19 +17,27 @@ from palio.matching.columnar.arrow_columns import BoundColumns
 from palio.matching.columnar.axes import Axes
 from palio.matching.columnar.expression_program import BLOCK_ROWS, BoundProgram
 from palio.matching.columnar.layout import (
+    MAX_TAGGED,
+    NO_AXIS,
     WORK_ENDS,
     WORK_EXACT,
+    WORK_EXACT_SLOTS,
     WORK_FIELDS,
     WORK_FOUND,
+    WORK_HIT_TAGS,
+    WORK_HITS,
     WORK_NARROW,
     WORK_NARROW_MASK,
     WORK_OUT,
     WORK_OUT_ROOM,
     WORK_PENDING,
     WORK_PENDING_ROOM,
+    WORK_PLACES,
     WORK_QUEUE,
     WORK_QUEUE_ROOM,
     WORK_STAMPS,
+    WORK_TABLES,
+    WORK_TAGS,
     WORK_TODO,
     WORK_TODO_ROOM,
     WORK_TOMBSTONE_BITS,
@@ -46,14 +54,19 @@ _MIN_PENDING_ROOM: Final = 4096
 _MIN_QUEUE_ROOM: Final = 1024
 _MIN_NUMBERS_ROOM: Final = 4096
 _USUAL_CODES: Final = 64
+_GROUPED_ROWS: Final = 32  # whose candidates are checked together; a power of two
 _FIRST_GUESS: Final = 4.0  # numbers per row, before anything is known
 
 
 def row_numbers(ends: Int64s, base: int = 0) -> Int64s:
     """The row of every number that a batch gave, counted from `base`."""
-    counts = ends.copy()
-    counts[1:] -= ends[:-1]
-    return np.repeat(np.arange(base, base + len(ends), dtype=np.int64), counts)
+    if not len(ends):
+        return np.empty(0, np.int64)
+    # How many rows end before a number is its row. Counting them takes half the time of repeating row numbers.
+    steps = np.bincount(ends[:-1], minlength=int(ends[-1]))[: int(ends[-1])]
+    if base and len(steps):
+        steps[0] += base
+    return np.cumsum(steps)
 
 
 class Searcher:
@@ -153,10 +166,15 @@ class _Scratch:
         self.address = address_of(self.table)
         # One item of a memoryview is read and written faster than one of an array.
         self.facts: memoryview[int] = self.table.data.cast("B").cast("q")
-        self.narrow = np.zeros(max(SMALL_TABLE_SLOTS, 1 << postings.axes.bit_length()), np.uint16)
+        slots = max(SMALL_TABLE_SLOTS, 1 << postings.axes.bit_length())
+        self.narrow = np.zeros((2, slots), np.uint16)
         # The slot of NO_AXIS: entries without a second condition are written as 1 to 1 on it, and always pass.
-        self.narrow[0] = 1
-        self.exact = np.zeros(postings.axes, np.int32)
+        self.narrow[:, NO_AXIS] = 1
+        # A stamp says that one row was here before, so that rows with stamps are checked one by one.
+        are_grouped = slots == SMALL_TABLE_SLOTS and not postings.stamps
+        self.exact = np.zeros((_GROUPED_ROWS if are_grouped else 2, slots), np.int32)
+        self.places = np.empty(len(self.exact), np.int64)
+        self.tags, self.hits, self.hit_tags = (np.empty(MAX_TAGGED + _SLACK, np.int32) for _ in range(3))
         self.pending = np.empty(max(_MIN_PENDING_ROOM, postings.largest) + _SLACK, np.int32)
         self.stamps = np.zeros(postings.stamps, np.int64)
         self.queue = np.empty(3 * max(_MIN_QUEUE_ROOM, postings.most_groups), np.int64)
@@ -169,9 +187,14 @@ class _Scratch:
             (WORK_PENDING, self.pending),
             (WORK_STAMPS, self.stamps),
             (WORK_QUEUE, self.queue),
+            (WORK_TAGS, self.tags),
+            (WORK_HITS, self.hits),
+            (WORK_HIT_TAGS, self.hit_tags),
+            (WORK_PLACES, self.places),
         ):
             self.table[at] = address_of(values)
-        self.table[WORK_NARROW_MASK] = len(self.narrow) - 1
+        self.table[WORK_TABLES], self.table[WORK_EXACT_SLOTS] = self.exact.shape
+        self.table[WORK_NARROW_MASK] = slots - 1
         self.table[WORK_PENDING_ROOM] = len(self.pending)
         self.table[WORK_QUEUE_ROOM] = len(self.queue) // 3
         self.fit_codes(_USUAL_CODES * max(1, postings.most_levels))
@@ -212,6 +235,8 @@ class _Batch:
         self._ends = np.empty(count, np.int64)
         expected = int(1.25 * count * searcher._per_row)
         self._numbers = np.empty(expected + searcher.postings.largest + _MIN_NUMBERS_ROOM, np.int32)
+        self._scratch.write_to(self._numbers, self._ends)
+        self._ends_address = address_of(self._ends)
 
     def make_room(self, longest: int) -> None:
         """Make room for events of so many codes."""
@@ -220,9 +245,9 @@ class _Batch:
     def match(self, codes: int, starts: int, stride: int, lengths: int, first: int, count: int) -> None:
         """Match a block of rows; the block's first row is row `first` of the batch."""
         scratch = self._scratch
+        scratch.facts[WORK_ENDS] = self._ends_address + self._ends.itemsize * first
         row = 0
         while row < count:
-            scratch.write_to(self._numbers, self._ends[first:])
             row = match_kernels.match_rows(
                 self._searcher.postings.address, scratch.address, codes, starts, stride, lengths, row, count
             )
@@ -235,6 +260,8 @@ class _Batch:
         larger = np.empty(max(2 * len(self._numbers), expected), np.int32)
         larger[:found] = self._numbers[:found]
         self._numbers = larger
+        self._scratch.facts[WORK_OUT] = address_of(larger)
+        self._scratch.facts[WORK_OUT_ROOM] = len(larger)
 
     def finish(self) -> tuple[Int64s, Int32s]:
         """Where each row's numbers end, and the numbers."""
