@@ -3,6 +3,7 @@
     python benchmarks/broker.py                      which parts there are
     python benchmarks/broker.py line                 three brokers in a line: how old events are when they arrive
     python benchmarks/broker.py beside               Palio beside others, at 1 % selectivity
+    python benchmarks/broker.py columns              batches of columns beside events one by one, and fan-out
 
 Each part is a file `broker_<part>.py` beside this one; `--help` after its name says more.
 """
@@ -12,7 +13,7 @@ from __future__ import annotations
 import sys
 from importlib import import_module
 
-PARTS = ("line", "beside")
+PARTS = ("line", "beside", "columns")
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -47,7 +47,7 @@ def test_credit_is_granted_as_events_are_taken() -> None:
     other = StreamSession(1, BrokerIdentity(2, 1, CONSTANTS))
     other.on_connected(out, 0.0)
     session.on_frame(codec.decode(out.effects[0].data), out, 0.0)  # type: ignore[union-attr]
-    assert out.inputs == [LinkUp(1, 2, CREDIT_WINDOW_EVENTS)]
+    assert out.inputs == [LinkUp(1, 2, CREDIT_WINDOW_EVENTS, columns=True)]
     granted = 0
     for number in range(2 * CREDIT_WINDOW_EVENTS):
         out = SessionOutput()

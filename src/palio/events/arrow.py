@@ -29,11 +29,11 @@ from palio.events.values import MAX_INT64, Limits, Value, to_scalar, type_name
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
-_MICROS_RANGE = (
+MICROS_RANGE = (
     (datetime.min.replace(tzinfo=UTC) - _EPOCH) // _MICROSECOND,
     (datetime.max.replace(tzinfo=UTC) - _EPOCH) // _MICROSECOND,
 )
-_DAYS_RANGE = (date.min - _EPOCH.date()).days, (date.max - _EPOCH.date()).days
+DAYS_RANGE = (date.min - _EPOCH.date()).days, (date.max - _EPOCH.date()).days
 _MICROS_PER_UNIT = {"s": 1_000_000, "ms": 1_000, "us": 1}
 _types = pa.types
 
@@ -208,14 +208,14 @@ def _timestamps(array: Any, path: str) -> list[Any]:
     if unit == "ns":
         array = pc.floor_temporal(array.cast(pa.timestamp("ns")), unit="microsecond").cast(pa.timestamp("us"))
     each = _MICROS_PER_UNIT.get(unit, 1)
-    first, last = _MICROS_RANGE
+    first, last = MICROS_RANGE
     # Clamped in its own unit, because the microseconds of a distant second would overflow.
     micros = _clamped(array.cast(pa.int64()), first // each, last // each).to_pylist()
     return [None if value is None else _EPOCH + timedelta(microseconds=value * each) for value in micros]
 
 
 def _dates(array: Any, path: str) -> list[Any]:
-    days = _clamped(array.cast(pa.date32()).cast(pa.int32()), *_DAYS_RANGE)
+    days = _clamped(array.cast(pa.date32()).cast(pa.int32()), *DAYS_RANGE)
     return _plain(days.cast(pa.date32()), path)
 
 

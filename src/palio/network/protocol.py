@@ -43,12 +43,14 @@ ErrorCode: TypeAlias = Literal[
 
 class ClientHello(Struct, frozen=True, array_like=True, tag=80):
     """Greeting of a client. `publisher` is a name that it keeps over its connections, by which an event
-    retransmitted over another one is recognised as a duplicate."""
+    retransmitted over another one is recognised as a duplicate. With `columns` it takes `MatchedMany` and
+    `MatchedColumns`; to a client without it each event comes as a `Matched`."""
 
     version: int
     app: Name = ""
     token: Annotated[str, Meta(max_length=MAX_TOKEN_LENGTH)] = ""
     publisher: Name = ""
+    columns: bool = False
 
 
 class BrokerHello(Struct, frozen=True, array_like=True, tag=81):
@@ -78,7 +80,8 @@ class KeyGiven(Struct, frozen=True, array_like=True, tag=113):
 class Welcome(Struct, frozen=True, array_like=True, tag=82):
     """Answer of the broker to a client's greeting: its number, its incarnation and its limits.
 
-    `window` bounds the confirmed events in flight; `events_left` may be published at once now.
+    `window` bounds the confirmed events in flight; `events_left` may be published at once now. `batch_events` bounds
+    the events of one `PublishColumns`; a broker with 0 takes none.
     """
 
     version: int
@@ -90,6 +93,7 @@ class Welcome(Struct, frozen=True, array_like=True, tag=82):
     longest_event: int
     events_per_second: Duration = inf
     events_left: Duration = inf
+    batch_events: int = 0
 
 
 class Subscribe(Struct, frozen=True, array_like=True, tag=83):
@@ -157,6 +161,16 @@ class Publish(Struct, frozen=True, array_like=True, tag=88):
     request: int
     body: bytes
     header: bytes = b""
+
+
+class PublishColumns(Struct, frozen=True, array_like=True, tag=93):
+    """A batch of published events as columns (`routing.columnar_codec`), accepted as a whole or not at all.
+
+    With a request number all of them are confirmed by one answer, without one (0) any may be lost.
+    """
+
+    request: int
+    body: bytes
 
 
 class More(Struct, frozen=True, array_like=True, tag=89):
@@ -234,6 +248,25 @@ class Matched(Struct, frozen=True, array_like=True, tag=107):
     """
 
     subscriptions: Raw
+    body: bytes
+    stamps: bytes = b""
+
+
+class MatchedMany(Struct, frozen=True, array_like=True, tag=115):
+    """Consecutive events that match the same subscriptions, as one `Matched` each would bring them."""
+
+    subscriptions: Raw
+    bodies: tuple[bytes, ...]
+    stamps: bytes = b""
+
+
+class MatchedColumns(Struct, frozen=True, array_like=True, tag=116):
+    """A batch of events as columns: groups of the subscriptions that match, as in `Matched`, and of their rows.
+
+    Rows are numbers of four bytes, ascending; none in the only group are all rows. The events are in the order of rows.
+    """
+
+    groups: tuple[tuple[Raw, bytes], ...]
     body: bytes
     stamps: bytes = b""
 
@@ -340,6 +373,7 @@ FromClient: TypeAlias = (
     | Advertise
     | Unadvertise
     | Publish
+    | PublishColumns
     | More
     | Acknowledge
     | StatusQuery
@@ -354,6 +388,8 @@ FromServer: TypeAlias = (
     Welcome
     | Delivery
     | Matched
+    | MatchedMany
+    | MatchedColumns
     | Done
     | Failed
     | Elsewhere

@@ -12,7 +12,7 @@ from functools import partial
 from itertools import count
 from typing import TYPE_CHECKING, Any, Final
 
-from palio.errors import InvalidArgument
+from palio.errors import InvalidArgument, PalioError
 from palio.routing import messages
 from palio.routing.announcements import OPTIMISER_TIMER, ROUTING_TREES_TOPIC, Announcements
 from palio.routing.client_requests import ClientRequests, RequestQueue
@@ -24,6 +24,7 @@ from palio.routing.delivery.durable_queues import DurableQueues
 from palio.routing.durable_claims import DurableClaims
 from palio.routing.echo import Settlement
 from palio.routing.effects import (
+    UNREADABLE,
     ClientGone,
     Credit,
     Drop,
@@ -44,6 +45,7 @@ from palio.routing.effects import (
     WorkDone,
 )
 from palio.routing.election import Election, candidate_of
+from palio.routing.event_batches import BatchArrival
 from palio.routing.event_router import EventRouter, LinkCredit
 from palio.routing.forwarding.content import FloodForwarding, HierarchicalForwarding
 from palio.routing.forwarding.multicast import MulticastForwarding, TreeFlooding
@@ -53,7 +55,7 @@ from palio.routing.home_tables import HomeBrokers, HomeRoutingTables
 from palio.routing.link_states import LinkStates
 from palio.routing.log_replay import LogReplay
 from palio.routing.measures import HasMeasures, Measures
-from palio.routing.messages import Offer, Publish, PublishClient, Request, Settle, Watermark
+from palio.routing.messages import Offer, Publish, PublishClient, PublishColumns, Request, Settle, Watermark
 from palio.routing.routing_tables import RoutingTables
 from palio.routing.sealing import Keyring
 from palio.routing.spanning_tree import ActiveLinks, SpanningTree, fixed_random
@@ -312,14 +314,24 @@ class Broker:
             self._links.on_tree_message(link, message)
         elif type(message) is Watermark and self._completeness is not None:
             self._completeness.receive(link, message)
+        elif type(message) is PublishColumns:
+            self._take_batch(link, message)
         elif self._links.counts(link, message) and type(message) in _CONTROL_HANDLERS:
             _CONTROL_HANDLERS[type(message)](self, link, message)
         else:
             # Sent before the neighbour knew that this link was given up, or taken into use again.
             self._effects.append(Drop("link not in use", message))
 
+    def _take_batch(self, link: int, message: PublishColumns) -> None:
+        try:
+            arrival = BatchArrival(link, message)
+        except PalioError as error:
+            self._effects.append(Drop(f"{UNREADABLE}: {error}", message, link))
+        else:
+            self._router.take_batch(arrival)
+
     def _on_link_up(self, up: LinkUp) -> None:
-        self._credit.open_link(up.link, up.credit)
+        self._credit.open_link(up.link, up.credit, up.columns)
         if self._completeness is not None:
             self._completeness.on_link_up(up.link)
         self._links.on_link_up(up.link, up.neighbour)

@@ -20,11 +20,13 @@ from msgspec.structs import replace
 from palio.errors import PalioError
 from palio.routing.announcements import Announcements
 from palio.routing.codec import Arrival
+from palio.routing.columnar_codec import bodies_of
 from palio.routing.completeness import Completeness
 from palio.routing.delivery.durable_delivery import DurableDelivery
 from palio.routing.durable_claims import DurableClaims
 from palio.routing.echo import Settlement
-from palio.routing.effects import Client, Effect, NotPersisted, Persist, Record, Reply
+from palio.routing.effects import BatchRequest, Client, Effect, NotPersisted, Persist, Record, Reply
+from palio.routing.event_batches import BatchArrival
 from palio.routing.event_router import EventRouter
 from palio.routing.log_replay import LogReplay
 from palio.routing.messages import (
@@ -40,6 +42,7 @@ from palio.routing.messages import (
     Publish,
     PublishBatch,
     PublishClient,
+    PublishColumns,
     Refused,
     ReplayClient,
     SubscribeClient,
@@ -52,7 +55,14 @@ from palio.routing.sealing import Keyring
 from palio.routing.spanning_tree import ActiveLinks
 
 DURABLE_REQUESTS: Final = (SubscribeClient, UnsubscribeClient, AdvertiseClient, UnadvertiseClient)
-_REQUESTS_WITH_CONTENT: Final = (SubscribeClient, AdvertiseClient, PublishClient, PublishBatch, ReplayClient)
+_REQUESTS_WITH_CONTENT: Final = (
+    SubscribeClient,
+    AdvertiseClient,
+    PublishClient,
+    PublishBatch,
+    BatchRequest,
+    ReplayClient,
+)
 _GIVEN_UP_TOPIC: Final = "gone "  # of announcements, followed by the number of a broker that is not coming back
 
 
@@ -73,7 +83,7 @@ class RequestQueue:
 
     def __init__(
         self,
-        carry_out: Callable[[Client, ClientRequest], None],
+        carry_out: Callable[[Client, ClientRequest | BatchRequest], None],
         withdrawals: Callable[[Client], list[ClientRequest]],
         tokens: Iterator[int],
         effects: list[Effect],
@@ -89,15 +99,14 @@ class RequestQueue:
         self._collected: list[Record] = []
         self._joining: set[Client] = set()  # clients all of whose waiting requests are collected
         self._writing: dict[int, list[Record]] = {}
-        self._behind: dict[Client, list[ClientRequest | None]] = {}  # None where the client left
+        self._behind: dict[Client, list[ClientRequest | BatchRequest | None]] = {}  # None where the client left
 
-    def take(self, client: Client, request: ClientRequest) -> None:
+    def take(self, client: Client, request: ClientRequest | BatchRequest) -> None:
         if self._keys is not None and self._keys.is_empty and isinstance(request, _REQUESTS_WITH_CONTENT):
             self._refuse_sealed(client, request)
             return
         behind = self._behind.get(client)  # None where nothing of this client waits for the disk
-        is_durable = type(request) in DURABLE_REQUESTS
-        if is_durable and (behind is None or client in self._joining):
+        if isinstance(request, DURABLE_REQUESTS) and (behind is None or client in self._joining):
             self._collected.append(Record(client, request))
             self._behind[client] = []
             self._joining.add(client)
@@ -108,7 +117,7 @@ class RequestQueue:
             behind.append(request)
             self._joining.discard(client)
 
-    def _refuse_sealed(self, client: Client, request: ClientRequest) -> None:
+    def _refuse_sealed(self, client: Client, request: ClientRequest | BatchRequest) -> None:
         refusal = Refused("this broker has no key of sealed events, and only forwards them; connect to an edge broker")
         if isinstance(request, PublishBatch):
             self._effects += [Reply(client, replace(refusal, number=each.number)) for each in request.events]
@@ -182,7 +191,7 @@ class ClientRequests:
     _sequence: int = 0
     _published: dict[Client, int] = field(default_factory=dict)  # the number of admitted events of each client
 
-    def carry_out(self, client: Client, request: ClientRequest) -> None:
+    def carry_out(self, client: Client, request: ClientRequest | BatchRequest) -> None:
         if type(request) is PublishClient:  # before all others: by far the most frequent
             self._publish(client, request)
             return
@@ -207,6 +216,8 @@ class ClientRequests:
                 self.tables.unadvertise(client, request.name)
             case PublishBatch():
                 self._publish_batch(client, request.events)
+            case BatchRequest():
+                self._publish_columns(client, request)
             case ForgetClient():
                 self._give_up(client, request)
             case ReplayClient():
@@ -284,6 +295,22 @@ class ClientRequests:
         else:
             for arrival in arrivals:
                 self.router.take(arrival)
+
+    def _publish_columns(self, client: Client, request: BatchRequest) -> None:
+        """Admit the events of a batch: together, or one by one where advertisements or watermarks look at each."""
+        if self.must_advertise or self.completeness is not None:
+            for body in bodies_of(request.batch):
+                self._publish(client, PublishClient(body))
+            return
+        count = len(request.batch)
+        id = EventId(self.node, self.incarnation, self._sequence + 1)
+        number = self._published.get(client, 0) + 1
+        tree = self.links.tree  # None where the network has no circles
+        epoch = 0 if tree is None else tree.epoch
+        message = PublishColumns(id, count, request.body, epoch=epoch, publisher=number)
+        self._sequence += count
+        self._published[client] = number + count - 1
+        self.router.take_batch(BatchArrival(LOCAL, message, request.batch))
 
     def _arrival(self, client: Client, request: PublishClient, ahead: int) -> Arrival:
         """An event under the number that is `ahead` of the last one."""

@@ -15,7 +15,7 @@ either of them believed.
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from datetime import date, datetime
 from decimal import Decimal, InvalidOperation
 from functools import lru_cache
@@ -31,7 +31,16 @@ from palio.events.values import DEFAULT_LIMITS
 from palio.filters.filter import Filter
 from palio.filters.stored_filter import StoredFilter
 from palio.routing.forwarding import headers
-from palio.routing.messages import AdvertiseClient, Answer, ClientRequest, Frame, Message, Publish, SubscribeClient
+from palio.routing.messages import (
+    AdvertiseClient,
+    Answer,
+    ClientRequest,
+    Frame,
+    Message,
+    Publish,
+    PublishColumns,
+    SubscribeClient,
+)
 from palio.routing.sealing import Keyring, event_context
 
 WIRE_VERSION: Final = 1  # neighbours of another version are refused when a link is set up
@@ -51,9 +60,15 @@ _PLAIN_TYPES: Final = frozenset((str, int, float, bool, type(None), bytes, datet
 MESSAGE_KINDS: Final[dict[int, str]] = {
     each.__struct_config__.tag: each.__name__.lower() for each in (*get_args(Message), *get_args(Frame))
 }
-HELLO, GRANT, PACKET, PUBLISH = (
-    next(tag for tag, name in MESSAGE_KINDS.items() if name == kind) for kind in ("hello", "grant", "packet", "publish")
+HELLO, GRANT, PACKET, PUBLISH, PUBLISH_COLUMNS = (
+    next(tag for tag, name in MESSAGE_KINDS.items() if name == kind)
+    for kind in ("hello", "grant", "packet", "publish", "publishcolumns")
 )
+
+
+class _BatchBegin(Struct, array_like=True, tag=PUBLISH_COLUMNS):
+    id: msgspec.Raw
+    count: int
 
 
 def encode(message: Message | Frame | ClientRequest | Answer) -> bytes:
@@ -68,10 +83,12 @@ def encode_any(message: Struct | tuple[int, ...]) -> bytes:
 
 def reader(kinds: Any) -> Callable[[bytes], Any]:
     """A function that decodes a message of one of some kinds, and raises `WireError` for anything else."""
-    return _checked(msgspec.msgpack.Decoder(kinds, dec_hook=_decode_filter).decode)
+    return checked(msgspec.msgpack.Decoder(kinds, dec_hook=_decode_filter).decode)
 
 
-def _checked(decode: Callable[[bytes], Any]) -> Callable[[bytes], Any]:
+def checked(decode: Callable[[bytes], Any]) -> Callable[[bytes], Any]:
+    """A decoder that raises `WireError` for whatever cannot be decoded."""
+
     def read(data: bytes) -> Any:
         if len(data) > MAX_FRAME_BYTES:
             raise WireError(f"{len(data):,} bytes are more than one message may have")
@@ -91,9 +108,22 @@ def kind_of(data: bytes) -> int:
     return data[1]
 
 
+def count_of_batch(data: bytes) -> int:
+    """The number of events in an encoded batch, without decoding its body; 0 for bytes that are none."""
+    try:
+        return _batch_begin.decode(data).count
+    except _DECODE_ERRORS:
+        return 0
+
+
 def encode_event(event: Event) -> bytes:
     """Encode the body of an event, with its id, source and time."""
     return _encoder.encode((event.id, event.source, event.time, _content(event)))
+
+
+def encode_rows(rows: Iterable[tuple[str, str | None, datetime | None, dict[str, Any]]]) -> list[bytes]:
+    """Encode the bodies of events given by id, source, time and attributes, which are plain and not nested."""
+    return list(map(_encoder.encode, rows))
 
 
 def decode_event(body: bytes, limits: Limits = DEFAULT_LIMITS) -> Event:
@@ -178,6 +208,7 @@ def _parse_long(zone: str, text: str) -> Filter | PalioError:
 _encoder: Final = msgspec.msgpack.Encoder(enc_hook=_encode_filter)
 _envelope: Final = msgspec.msgpack.Decoder(tuple[str, str | None, datetime | None, msgspec.Raw])
 _content_decoder: Final = msgspec.msgpack.Decoder(dict[str, Any], ext_hook=_decode_extension)  # only events have these
+_batch_begin: Final = msgspec.msgpack.Decoder(_BatchBegin)
 _members: Final = msgspec.msgpack.Decoder(dict[str, msgspec.Raw])
 _elements: Final = msgspec.msgpack.Decoder(list[msgspec.Raw])
 # Frames of a link; messages between brokers; requests of clients; answers to them.
@@ -185,7 +216,7 @@ decode: Final[Callable[[bytes], Message | Frame]] = reader(Message | Frame)
 decode_message: Final[Callable[[bytes], Message]] = reader(Message)
 decode_request: Final[Callable[[bytes], ClientRequest]] = reader(ClientRequest)
 decode_answer: Final[Callable[[bytes], Answer]] = reader(Answer)
-_decode_standing: Final = _checked(
+_decode_standing: Final = checked(
     msgspec.msgpack.Decoder(SubscribeClient | AdvertiseClient, dec_hook=lambda kind, value: _unparsed(value)).decode
 )
 
@@ -214,7 +245,7 @@ def _decode_unique(data: bytes) -> tuple[str, str | None, datetime | None, dict[
     return id, source, time, content
 
 
-_decode_body: Final = _checked(_decode_unique)
+_decode_body: Final = checked(_decode_unique)
 
 
 def _check_unique(raw: bytes, content: dict[str, Any]) -> None:
@@ -295,15 +326,15 @@ class Stamp(NamedTuple):
     read: float
 
 
-def stamp_written(event: Publish, broker: int, time: float) -> Publish:
-    """The event with the timestamp of a broker that writes it to its links."""
+def stamp_written(event: Publish | PublishColumns, broker: int, time: float) -> Publish | PublishColumns:
+    """The event, or the batch, with the timestamp of a broker that writes it to its links."""
     # A remainder is a timestamp that was never completed, or bytes that a broken peer wrote: left as they are.
     if len(event.stamps) % _STAMP.size or len(event.stamps) >= _MAX_STAMPS * _STAMP.size:
         return event
     return replace(event, stamps=event.stamps + _WRITTEN.pack(broker, time))
 
 
-def stamp_read(event: Publish, time: float) -> None:
+def stamp_read(event: Publish | PublishColumns, time: float) -> None:
     """Complete the timestamp of an event that was just decoded, in place: nothing else refers to it yet."""
     if len(event.stamps) % _STAMP.size == _WRITTEN.size:
         force_setattr(event, "stamps", event.stamps + _READ.pack(time))

@@ -40,6 +40,22 @@ class DuplicateFilter:
             return True
         return window.add(id.sequence)
 
+    def add_run(self, first: EventId, count: int) -> bool:
+        """Whether consecutive events are new because they follow the last one; otherwise nothing is added.
+
+        >>> duplicates = DuplicateFilter()
+        >>> [duplicates.add_run(EventId(1, 1, number), 3) for number in (5, 8, 10)]
+        [True, True, False]
+        >>> [duplicates.add(EventId(1, 1, number)) for number in (9, 10, 11)]
+        [False, False, True]
+        """
+        window = self._windows.get((first.node, first.incarnation)) or self._begin(first)
+        if first.sequence != window.highest + 1:
+            return False
+        window.highest += count
+        window.run += count
+        return True
+
     def _begin(self, id: EventId) -> _SequenceWindow:
         if len(self._windows) >= _MAX_SOURCES:
             del self._windows[next(iter(self._windows))]

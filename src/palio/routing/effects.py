@@ -9,12 +9,24 @@ structures of msgspec, which are made in a quarter of the time of a named tuple.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final, Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TypeAlias
 
 from msgspec import Struct
 
 from palio.filters.filter import Filter
-from palio.routing.messages import Answer, BrokerLogPage, ClientRequest, EventId, Message, Publish, Refusal
+from palio.routing.messages import (
+    Answer,
+    BrokerLogPage,
+    ClientRequest,
+    EventId,
+    Message,
+    Publish,
+    PublishColumns,
+    Refusal,
+)
+
+if TYPE_CHECKING:
+    from palio.events.batches import EventBatch, Rows
 
 Client: TypeAlias = str
 Lane: TypeAlias = Literal["control", "events"]
@@ -36,8 +48,15 @@ class Requested(Struct, frozen=True, gc=False):
     """A client asked for something."""
 
     client: Client
-    request: ClientRequest
+    request: ClientRequest | BatchRequest
     at: float
+
+
+class BatchRequest(Struct, frozen=True, gc=False):
+    """Publish a batch of events, without a confirmation; `body` is its encoded form (`columnar_codec`)."""
+
+    batch: EventBatch
+    body: bytes
 
 
 class TimerFired(NamedTuple):
@@ -45,11 +64,12 @@ class TimerFired(NamedTuple):
 
 
 class LinkUp(NamedTuple):
-    """A neighbour has shaken hands, and grants its first credit."""
+    """A neighbour has shaken hands, and grants its first credit; `columns` where it takes batches of events."""
 
     link: int
     neighbour: int
     credit: int
+    columns: bool = False
 
 
 class LinkDown(NamedTuple):
@@ -150,6 +170,21 @@ class Deliver(Struct, frozen=True, gc=False):
 
     clients: tuple[Recipient, ...]
     event: Publish
+
+
+class BatchRecipient(NamedTuple):
+    """A client, and which rows of a batch are for which of its subscriptions; each row is in one group at most."""
+
+    client: Client
+    groups: tuple[tuple[tuple[str, ...], Rows], ...]
+
+
+class DeliverColumns(Struct, frozen=True, gc=False):
+    """Rows of a batch of events to several clients, each row once to each."""
+
+    clients: tuple[BatchRecipient, ...]
+    message: PublishColumns
+    batch: EventBatch
 
 
 class Reply(NamedTuple):
@@ -278,4 +313,6 @@ UNWANTED: Final = "no subscription matches here"
 UNREADABLE: Final = "unreadable"  # the begin of the reason
 
 
-Effect: TypeAlias = Send | Deliver | Reply | Persist | Read | SetTimer | CancelTimer | Work | Close | Drop
+Effect: TypeAlias = (
+    Send | Deliver | DeliverColumns | Reply | Persist | Read | SetTimer | CancelTimer | Work | Close | Drop
+)

@@ -16,8 +16,10 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Final, Protocol
 
+import numpy as np
 from msgspec.structs import replace
 
 from palio.errors import PalioError, SealError
@@ -28,11 +30,12 @@ from palio.routing.delivery.durable_delivery import DurableDelivery
 from palio.routing.delivery.event_log import DeduplicationWindow
 from palio.routing.duplicates import DuplicateFilter
 from palio.routing.effects import UNREADABLE, UNWANTED, Deliver, Drop, Effect, Job, Send
+from palio.routing.event_batches import BatchArrival, BatchRouter, events_in
 from palio.routing.forwarding import headers
 from palio.routing.forwarding.filter_index import filter_index_of
 from palio.routing.forwarding.strategy import Forwarding, HasBackgroundWork, Route
 from palio.routing.interest_index import ClientTable, InterestIndex
-from palio.routing.messages import LOCAL, EventId, Key, Publish, Watermark
+from palio.routing.messages import LOCAL, EventId, Key, Publish, PublishColumns, Watermark
 from palio.routing.sealing import Keyring, event_context
 
 _MAX_KNOWN_ATTEMPTS: Final = 65_536  # attempts with durable events by which duplicates are known
@@ -51,21 +54,29 @@ class LinkFilter(Protocol):
 class LinkCredit:
     """Credit of each link, and the events that wait for it."""
 
-    __slots__ = ("_credit", "_effects", "_max_waiting", "_waiting", "on_drop")
+    __slots__ = ("_column_links", "_credit", "_effects", "_max_waiting", "_waiting", "on_drop")
 
     def __init__(self, max_waiting: int, effects: list[Effect]) -> None:
         self._max_waiting = max_waiting
         self._effects = effects
         self._credit: dict[int, int] = {}
-        self._waiting: dict[int, deque[Publish | Watermark]] = {}
+        self._column_links: set[int] = set()  # links whose other end takes batches of events
+        self._waiting: dict[int, deque[Publish | PublishColumns | Watermark]] = {}
         self.on_drop: Callable[[EventId, int], None] | None = None  # called with an event for which a link had no room
 
-    def open_link(self, link: int, credit: int) -> None:
+    def open_link(self, link: int, credit: int, columns: bool = False) -> None:
+        """Take a link into use; one with `columns` takes batches of events."""
         self._credit[link] = credit
+        if columns:
+            self._column_links.add(link)
+        else:
+            self._column_links.discard(link)
 
     def close_link(self, link: int) -> None:
         self._credit.pop(link, None)
-        self._effects += [Drop("link down", message) for message in self._waiting.pop(link, ())]
+        for message in self._waiting.pop(link, ()):
+            several = events_in(message) if type(message) is PublishColumns else (message,)
+            self._effects += [Drop("link down", each) for each in several]
 
     def send(self, links: tuple[int, ...], message: Publish) -> None:
         """Send over the links with credit; for the others the event waits, or is dropped where too many wait."""
@@ -83,6 +94,23 @@ class LinkCredit:
                     self.on_drop(message.id, link)
         if ready:
             self._effects.append(Send(links if len(ready) == len(links) else tuple(ready), message))
+
+    def send_columns(self, links: tuple[int, ...], batch: PublishColumns) -> None:
+        """Send a batch over the links with credit, of which the last events may exceed it; otherwise it waits whole,
+        while there is room, and then as single events, of which those without room are dropped."""
+        ready: list[int] = []
+        for link in links:
+            waiting = self._waiting.get(link, ())
+            if link in self._column_links and self._credit.get(link, 0) > 0:
+                self._credit[link] -= batch.count
+                ready.append(link)
+            elif link in self._column_links and sum(map(_events_of, waiting)) + batch.count <= self._max_waiting:
+                self._waiting.setdefault(link, deque()).append(batch)
+            else:
+                for each in events_in(batch):
+                    self.send((link,), each)
+        if ready:
+            self._effects.append(Send(tuple(ready), batch))
 
     def send_watermark(self, link: int, message: Watermark) -> None:
         """Send behind the events that wait for a link; without room it is dropped, and the next one begins anew."""
@@ -102,10 +130,16 @@ class LinkCredit:
         self._credit[link] += events
         waiting = self._waiting.get(link)
         while waiting and self._credit[link] > 0:
-            self._credit[link] -= 1
-            self._effects.append(Send((link,), waiting.popleft()))
+            message = waiting.popleft()
+            self._credit[link] -= _events_of(message)
+            self._effects.append(Send((link,), message))
         if not waiting:
             self._waiting.pop(link, None)
+
+
+def _events_of(message: Publish | PublishColumns | Watermark) -> int:
+    """The credit that a message takes."""
+    return message.count if type(message) is PublishColumns else 1
 
 
 class EventRouter:
@@ -114,6 +148,7 @@ class EventRouter:
     __slots__ = (
         "_arrivals",
         "_attempts",
+        "_batches",
         "_clients",
         "_credit",
         "_delivery",
@@ -125,8 +160,8 @@ class EventRouter:
         "_keys",
         "_marks",
         "_matcher",
+        "_single_reads",
         "_working",
-        "content_reads",
         "header_bytes",
         "link_filters",
         "on_gap",
@@ -153,7 +188,7 @@ class EventRouter:
         self._effects = effects
         self._matcher = matcher
         self.link_filters: dict[int, LinkFilter] = {}  # of those links that have one
-        self.content_reads = 0  # events whose content was examined here
+        self._single_reads = 0  # single events whose content was examined here
         self.header_bytes = 0  # that were sent over links
         self._clients: ClientTable | None = None
         self._index: InterestIndex | None = None
@@ -165,10 +200,19 @@ class EventRouter:
         self._duplicates = DuplicateFilter() if may_circle else None
         # Each attempt with a durable event is an event of its own: its sequence number alone would hide the second.
         self._attempts = DeduplicationWindow[tuple[EventId, int]](size=_MAX_KNOWN_ATTEMPTS)
+        self._batches = BatchRouter(
+            forwarding,
+            credit,
+            delivery,
+            self.link_filters,
+            effects,
+            keys is not None,
+            self._route,
+        )
 
     def serve(self, clients: ClientTable) -> None:
         """Set the subscriptions of this broker's own clients."""
-        self._clients = clients
+        self._clients = self._batches.clients = clients
 
     def take(self, arrival: Arrival) -> None:
         """Route an event at the end of the batch, unless it is a duplicate or its link does not admit it."""
@@ -183,6 +227,29 @@ class EventRouter:
             self._note_gap(arrival.message.id, None)
         else:
             self._arrivals.append(arrival)
+
+    def take_batch(self, arrival: BatchArrival) -> None:
+        """Route a batch of events at the end of the batch of inputs, after the events that were taken before it."""
+        if not self._batches.takes_columns:
+            for event in arrival.events():
+                self.take(Arrival(arrival.interface, event, keys=None if arrival.interface == LOCAL else self._keys))
+            return
+        new = arrival if self._duplicates is None else self._without_duplicates(arrival, self._duplicates)
+        if new is not None:
+            self.call_between(partial(self._batches.route, new))
+
+    def _without_duplicates(self, arrival: BatchArrival, duplicates: DuplicateFilter) -> BatchArrival | None:
+        """The events of a batch that have not come before; None where all have."""
+        count = len(arrival.batch)
+        if arrival.places is None and duplicates.add_run(arrival.message.id, count):
+            return arrival
+        is_new = np.array([duplicates.add(arrival.id(row)) for row in range(count)], np.bool_)
+        if is_new.all():
+            return arrival
+        for event in arrival.events(np.flatnonzero(~is_new)):
+            self._effects.append(Drop("seen before", event))
+            self._note_gap(event.id, None)
+        return arrival.chosen(np.flatnonzero(is_new)) if is_new.any() else None
 
     def _is_admitted(self, arrival: Arrival) -> bool:
         link_filter = self.link_filters.get(arrival.interface)
@@ -235,8 +302,13 @@ class EventRouter:
             # Some body cannot be decoded. Which one is found by routing each alone: only such batches pay for it.
             arrivals, routes, local = self._route_one_by_one(arrivals)
         for arrival, route, keys in zip(arrivals, routes, local, strict=True):
-            self.content_reads += arrival.is_read
+            self._single_reads += arrival.is_read
             self._carry_out(arrival, self._filter_route(arrival, route) if self.link_filters else route, keys)
+
+    @property
+    def content_reads(self) -> int:
+        """Events whose content was examined here."""
+        return self._single_reads + self._batches.content_reads
 
     def jobs(self) -> list[Job]:
         """Work that can be done beside everything else."""

@@ -12,14 +12,17 @@ from collections.abc import Collection, Hashable, Iterable, Sequence
 from hashlib import blake2b
 from itertools import chain, repeat
 from operator import itemgetter
-from typing import Final, Generic, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Final, Generic, NamedTuple, TypeVar
 
 from palio.events import Event
 from palio.filters.filter import Filter
 from palio.routing.effects import Client, Job, Recipient
-from palio.routing.forwarding.filter_index import FilterIndex, NumberedFilters
+from palio.routing.forwarding.filter_index import FilterIndex, Ints32, Ints64, NumberedFilters
 from palio.routing.memo import IdentityMemo, Memo
 from palio.routing.messages import LOCAL, Key
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 _Place = TypeVar("_Place", bound=Hashable)
 _Item = TypeVar("_Item", bound=Hashable)
@@ -143,6 +146,14 @@ class InterestIndex:
         # `or` is safe: an `Interested` has two fields and is never false. An event without a match is not looked up.
         known = self._memo.found.get
         return [(known(matched) or self._look_up(matched)) if matched else _NOBODY for matched in found]
+
+    def find_columns(self, columns: pa.RecordBatch) -> tuple[Ints64, Ints32] | None:
+        """All matches of a batch, as rows and numbers of filters; None where the matcher takes no columns."""
+        return self._filters.find_columns(columns) if isinstance(self._filters, FilterIndex) else None
+
+    def interested_in(self, numbers: bytes) -> Interested:
+        """The interfaces that have any of some filters, given as the bytes of their numbers."""
+        return self._memo.found.get(numbers) or self._look_up(numbers)
 
     def _look_up(self, numbers: bytes) -> Interested:
         """The interfaces that have any of some filters, given as the bytes of their numbers."""

@@ -26,6 +26,7 @@ from palio.routing.effects import (
     Close,
     Credit,
     Deliver,
+    DeliverColumns,
     Drop,
     Input,
     Lane,
@@ -38,7 +39,7 @@ from palio.routing.effects import (
     SetTimer,
     Work,
 )
-from palio.routing.messages import Frame, Grant, Hello, Message, Packet, Publish, Watermark
+from palio.routing.messages import Frame, Grant, Hello, Message, Packet, Publish, PublishColumns, Watermark
 from palio.routing.strategies import LOCAL_OPTIONS
 
 CREDIT_WINDOW_EVENTS: Final = 1024  # that may be under way to one end of a link
@@ -87,7 +88,9 @@ class Transmit(Struct, frozen=True, gc=False):
     kind: int
 
 
-NodeEffect: TypeAlias = Transmit | Deliver | Reply | Persist | Read | SetTimer | CancelTimer | Work | Close | Drop
+NodeEffect: TypeAlias = (
+    Transmit | Deliver | DeliverColumns | Reply | Persist | Read | SetTimer | CancelTimer | Work | Close | Drop
+)
 
 
 @dataclass(slots=True)
@@ -145,7 +148,7 @@ class StreamSession:
 
     def on_connected(self, out: SessionOutput, now: float) -> None:
         me = self._identity
-        hello = Hello(me.node, me.incarnation, me.constants.values, CREDIT_WINDOW_EVENTS)
+        hello = Hello(me.node, me.incarnation, me.constants.values, CREDIT_WINDOW_EVENTS, columns=True)
         out.effects.append(Transmit((self._link,), codec.encode(hello), "control", codec.HELLO))
 
     def on_disconnected(self, out: SessionOutput) -> None:
@@ -157,6 +160,9 @@ class StreamSession:
         # Events first: they are by far the most frequent.
         if (type(frame) is Publish or type(frame) is Watermark) and self.is_up:
             self._taken += 1
+            out.inputs.append(Received(self._link, frame, now))
+        elif type(frame) is PublishColumns and self.is_up:
+            self._taken += frame.count
             out.inputs.append(Received(self._link, frame, now))
         elif type(frame) is Hello:
             self._on_hello(frame, out)
@@ -179,7 +185,7 @@ class StreamSession:
             out.inputs.append(LinkDown(self._link))
         self.is_up = True
         self._taken = 0
-        out.inputs.append(LinkUp(self._link, hello.node, hello.credit))
+        out.inputs.append(LinkUp(self._link, hello.node, hello.credit, hello.columns))
 
     def send(self, message: bytes, lane: Lane, out: SessionOutput, now: float) -> None:
         out.effects.append(Transmit((self._link,), message, lane, codec.kind_of(message)))

@@ -293,6 +293,28 @@ class Publish(Struct, frozen=True, array_like=True, tag=16):
     aged_at: int = 0
 
 
+class PublishColumns(Struct, frozen=True, array_like=True, tag=25):
+    """Events under way as columns (`columnar_codec`), with the envelope of all of them; none is durable.
+
+    They are `count` of a batch that one client published: `rows` are their places in it, four bytes each, or empty
+    where these are all. `id` and `publisher` are the numbers of the first event of that batch, and each event has its
+    place added. `useless` has four bytes for each event, or none where all are 0. `age` and `aged_at` are those of
+    `Publish`. Only a neighbour whose `Hello` has `columns` is sent this.
+    """
+
+    id: EventId
+    count: Annotated[int, Meta(ge=1)]
+    body: bytes
+    rows: bytes = b""
+    hops: int = 0
+    useless: bytes = b""
+    epoch: int = 0
+    publisher: int = 0
+    stamps: bytes = b""
+    age: int = UNKNOWN_AGE
+    aged_at: int = 0
+
+
 class Watermark(Struct, frozen=True, array_like=True, tag=24):
     """Of the events that a broker accepted, numbered after `after` up to `up_to`, all that the receiver wants were sent
     before this on the link (`completeness`).
@@ -336,7 +358,7 @@ Control: TypeAlias = (
     | Found
     | Holds
 )
-Message: TypeAlias = Control | Publish | Watermark
+Message: TypeAlias = Control | Publish | PublishColumns | Watermark
 
 Confirm: TypeAlias = Literal["no", "edge", "network"]
 Refusal: TypeAlias = Literal["refused", "unadvertised", "busy", "full", "broken"]
@@ -525,7 +547,7 @@ class Hello(Struct, frozen=True, array_like=True, tag=64):
     """Handshake: broker, incarnation, constants of the network, and the first credit.
 
     `connection` numbers this end's connections; `seen` is the other end's, where that is known, otherwise 0. `answers`
-    is set on a `Hello` that needs no answer.
+    is set on a `Hello` that needs no answer. `columns` tells that this end takes batches of events (`PublishColumns`).
     """
 
     node: int
@@ -535,6 +557,7 @@ class Hello(Struct, frozen=True, array_like=True, tag=64):
     connection: int = 0
     seen: int = 0
     answers: bool = False
+    columns: bool = False
 
 
 class Grant(Struct, frozen=True, array_like=True, tag=65):

@@ -41,7 +41,7 @@ from palio.routing.link_sessions import (
     StreamSession,
     Transmit,
 )
-from palio.routing.messages import Publish, Watermark
+from palio.routing.messages import Publish, PublishColumns, Watermark
 from palio.routing.retransmission import DatagramSession
 from palio.routing.sealing import Keyring
 from palio.routing.spanning_tree import fixed_random
@@ -205,7 +205,7 @@ class Node:
         lane: Lane = "control"
         if type(message) is Watermark:
             lane = "events"  # behind the events that it vouches for
-        elif type(message) is Publish:
+        elif type(message) is Publish or type(message) is PublishColumns:
             lane = "events"
             if self._wall_clock is not None:
                 message = stamp_written(message, self._identity.node, self._wall_clock())
@@ -225,5 +225,5 @@ class Node:
 
 def _stamp(inputs: Sequence[Input], time: float) -> None:
     for each in inputs:
-        if type(each) is Received and type(each.message) is Publish:
+        if type(each) is Received and isinstance(each.message, Publish | PublishColumns):
             stamp_read(each.message, time)

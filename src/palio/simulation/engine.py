@@ -21,6 +21,7 @@ from palio.routing.effects import (
     CancelTimer,
     Close,
     Deliver,
+    DeliverColumns,
     Drop,
     Persist,
     Persisted,
@@ -35,6 +36,7 @@ from palio.routing.effects import (
     Work,
     WorkDone,
 )
+from palio.routing.event_batches import single_deliveries
 from palio.routing.link_sessions import NetworkConstants, Transmit
 from palio.routing.messages import Publish
 from palio.routing.node import Arrived, Connected, Disconnected, Node, NodeInput
@@ -409,6 +411,10 @@ class Engine:
     def _deliver(self, host: Host, effect: Deliver) -> None:
         self._on_deliver(host.number, effect)
 
+    def _deliver_columns(self, host: Host, effect: DeliverColumns) -> None:
+        for each in single_deliveries(effect):
+            self._on_deliver(host.number, each)
+
     def _reply(self, host: Host, effect: Reply) -> None:
         self.trace.record(self.now, host.number, type(effect.answer).__name__.lower(), detail=str(effect.answer))
         self._on_reply(host.number, effect)
@@ -461,6 +467,7 @@ class Engine:
 
 _EFFECT_HANDLERS: Final[dict[type, Callable[[Engine, Host, Any], NodeInput | None]]] = {
     Deliver: Engine._deliver,
+    DeliverColumns: Engine._deliver_columns,
     Reply: Engine._reply,
     Persist: Engine._persist,
     SetTimer: Engine._set_timer,

@@ -21,7 +21,7 @@ from palio.errors import ConnectionFailed, InvalidArgument
 from palio.events import Event
 from palio.filters.filter import Filter
 from palio.network.client.broker import Broker, LogPage, ReplayPage, connect
-from palio.network.client.event_stream import ReceivedEvent, Stretch
+from palio.network.client.event_stream import CREDIT_WINDOW_EVENTS, ReceivedEvent, Stretch
 from palio.network.client.subscription import Subscription, SubscriptionGroup
 from palio.network.event_loop import new_event_loop
 from palio.network.protocol import Overflow
@@ -210,6 +210,7 @@ class BlockingBroker:
         overflow: Overflow | None = None,
         completeness: bool = False,
         on_complete: Callable[[Stretch], None] | None = None,
+        window: int = CREDIT_WINDOW_EVENTS,
     ) -> BlockingSubscription:
         # A coroutine, though it awaits nothing: the client is used by the loop's thread alone.
         async def subscribe() -> Subscription:
@@ -224,6 +225,7 @@ class BlockingBroker:
                 overflow=overflow,
                 completeness=completeness,
                 on_complete=on_complete,
+                window=window,
             )
 
         return BlockingSubscription(self._loop.wait(subscribe()), self._loop)
@@ -255,6 +257,9 @@ class BlockingBroker:
         show: Callable[[int], None] = lambda done: None,
     ) -> int:
         return self._loop.wait(self._broker.publish_all(_iterate_in_thread(events), confirm=confirm, show=show))
+
+    def publish_many(self, events: Any, *, confirm: bool = False, ids: Any = None, source: str | None = None) -> int:
+        return self._loop.wait(self._broker.publish_many(events, confirm=confirm, ids=ids, source=source))
 
     def unsubscribe(self, name: str) -> None:
         self._loop.wait(self._broker.unsubscribe(name))

@@ -30,19 +30,31 @@ from palio.network.addresses import Address
 from palio.network.backoff import Backoff
 from palio.network.channel import Channel
 from palio.network.error_codes import error_of_code
-from palio.network.protocol import ClientHello, Done, Failed, Goodbye, Matched, Welcome
+from palio.network.protocol import (
+    ClientHello,
+    Done,
+    Failed,
+    Goodbye,
+    Matched,
+    MatchedColumns,
+    MatchedMany,
+    Welcome,
+)
+from palio.routing.codec import MAX_FRAME_BYTES
 
 _FIRST_BACKOFF_SECONDS: Final = 0.05
 _MAX_BACKOFF_SECONDS: Final = 2.0
 _HEARTBEAT_SECONDS: Final = 5.0  # until the broker's welcome says another interval
+_FRAME_OVERHEAD_BYTES: Final = 64  # of a batch beside its body
 _MAX_UNYIELDED_BYTES: Final = 64 * 1024  # written before a publisher yields to the event loop
 
 
 class Connection:
     """Requests, answers and events over one connection at a time, until `close` or a lasting failure.
 
-    `on_event` gets matched events, `on_message` all other messages that are no answer to a request. `on_reconnect` is
-    called after a reconnection, to repeat the state of the session; `on_failure` when it ends for good.
+    `on_event` gets matched events, `on_batch` batches of them, and `on_message` all other messages that are no answer
+    to a request. `on_reconnect` is called after a reconnection, to repeat the state of the session; `on_failure` when
+    it ends for good.
     """
 
     def __init__(
@@ -60,9 +72,11 @@ class Connection:
         self.welcome: Welcome | None = None
         self.on_message: Callable[[Any], None] = lambda message: None
         self.on_event: Callable[[Matched], None] = lambda message: None
+        self.on_batch: Callable[[MatchedMany | MatchedColumns], None] = lambda message: None
         self.on_reconnect: Callable[[], None] = lambda: None
         self.on_failure: Callable[[PalioError], None] = lambda error: None
         self.failure: PalioError | None = None
+        self.takes_batches = True  # as said to the broker: whether several events may come in one message
         self._token = token
         self._app = app
         self._publisher = publisher
@@ -207,6 +221,16 @@ class Connection:
     def window(self) -> int:
         return self.welcome.window if self.welcome is not None else 1
 
+    @property
+    def longest_body(self) -> int:
+        """The most bytes of a batch of events: a frame less what is around them."""
+        return (self.welcome.longest_frame if self.welcome is not None else MAX_FRAME_BYTES) - _FRAME_OVERHEAD_BYTES
+
+    @property
+    def batch_events(self) -> int:
+        """The most events of one batch; 0 where the broker takes no batches."""
+        return self.welcome.batch_events if self.welcome is not None else 0
+
     def check_event(self, size: int) -> None:
         """LimitReached for an event that the broker would not accept."""
         if self.welcome is not None and size > self.welcome.longest_event:
@@ -307,7 +331,8 @@ class Connection:
 
     def on_open(self, channel: Channel) -> None:
         self._channel = channel
-        channel.send(protocol.encode(ClientHello(protocol.VERSION, self._app, self._token, self._publisher)))
+        hello = ClientHello(protocol.VERSION, self._app, self._token, self._publisher, columns=self.takes_batches)
+        channel.send(protocol.encode(hello))
 
     def on_frames(self, channel: Channel, frames: list[bytes]) -> None:
         for frame in frames:
@@ -315,6 +340,8 @@ class Connection:
             kind = type(message)
             if kind is Matched:  # first, as by far the most frequent one
                 self.on_event(message)
+            elif kind is MatchedMany or kind is MatchedColumns:
+                self.on_batch(message)
             elif kind is Done:
                 for number in message.requests:
                     self._answer(number, None)

@@ -10,17 +10,28 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict, deque
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final, NamedTuple, Self, TypeAlias, get_args
 
+from msgspec import Raw
 from msgspec.structs import replace
 
 from palio.errors import InvalidArgument, PalioError
 from palio.events import Event
 from palio.events.values import MAX_INT64
 from palio.network import protocol
-from palio.network.protocol import Acknowledge, Elsewhere, Matched, More, Overflow, decode_numbers
+from palio.network.client.received_batch import ReceivedBatch, WaitingBatch, waiting_batches
+from palio.network.protocol import (
+    Acknowledge,
+    Elsewhere,
+    Matched,
+    MatchedColumns,
+    MatchedMany,
+    More,
+    Overflow,
+    decode_numbers,
+)
 from palio.routing import codec
 from palio.routing.codec import Stamp, decode_event, stamps_in
 from palio.routing.memo import Memo
@@ -31,6 +42,7 @@ if TYPE_CHECKING:
     from palio.network.client.connection import Connection
 
 CREDIT_WINDOW_EVENTS: Final = 1024
+_MAX_BATCH_EVENTS: Final = 4_096  # single events that `batches` joins
 _MAX_SOURCES: Final = 65_536  # whose completeness one subscription knows
 _Targets: TypeAlias = "tuple[tuple[EventStream, tuple[str, ...]], ...]"
 
@@ -112,7 +124,8 @@ class EventStream:
         self.on_complete: Callable[[Stretch], None] | None = None
         self._complete = CompleteStretches()
         # Events, and the complete stretches between them.
-        self._waiting: deque[tuple[bytes | Event, tuple[str, ...], bytes, int] | Complete] = deque()
+        self._waiting: deque[tuple[bytes | Event, tuple[str, ...], bytes, int] | WaitingBatch | Complete] = deque()
+        self.window = CREDIT_WINDOW_EVENTS
         self._taken = 0  # since credit was last granted
         self._acknowledged: list[int] = []  # in this turn of the event loop
         self._listeners: list[asyncio.Future[None]] = []
@@ -139,25 +152,69 @@ class EventStream:
                 self.on_complete(stretch)
 
     async def __anext__(self) -> ReceivedEvent:
-        while True:  # events that arrived before a failure or the end are delivered first
+        waiting = self._waiting
+        # The common case first, without a call: an event waits.
+        if not waiting or type(waiting[0]) is not tuple:
+            if not await self._has_waiting():
+                raise StopAsyncIteration
+            first = waiting[0]
+            if isinstance(first, WaitingBatch):
+                waiting.popleft()
+                waiting.extendleft(reversed(first.events()))
+        taken = waiting.popleft()
+        assert not isinstance(taken, Complete | WaitingBatch)
+        self._taken += 1
+        if self._taken >= self.window // 2:
+            self._grant_credit()
+        return self._received(*taken)
+
+    async def batches(self) -> AsyncIterator[ReceivedBatch]:
+        """The events as they come, in batches: columns where a publisher's batch was wanted, and single events."""
+        while await self._has_waiting():
+            first = self._waiting[0]
+            if isinstance(first, WaitingBatch):
+                self._waiting.popleft()
+                self._count_taken(len(first.batch))
+                yield ReceivedBatch(first, [])
+                continue
+            events: list[ReceivedEvent] = []
+            while self._waiting and len(events) < _MAX_BATCH_EVENTS:
+                taken = self._waiting[0]
+                if isinstance(taken, Complete | WaitingBatch):
+                    break
+                self._waiting.popleft()
+                events.append(self._received(*taken))
+            self._count_taken(len(events))
+            yield ReceivedBatch(None, events)
+
+    async def _has_waiting(self) -> bool:
+        """Wait for events; False at the end. Those that arrived before a failure or the end are delivered first."""
+        while True:
             self._note_complete()
             if self._waiting:
-                break
+                return True
             if self._failure is not None:
                 raise self._failure
             if not self._was_entered:
                 raise InvalidArgument("a subscription is entered before its events are asked for: `with` it")
             if not self._is_entered:
-                raise StopAsyncIteration
+                return False
             await self._wait_for_wakeup()
-        taken = self._waiting.popleft()
-        assert not isinstance(taken, Complete)
-        sent, subscriptions, stamps, number = taken
-        self._taken += 1
-        # Credit is granted in halves of the window: the broker never runs dry, and one message serves many events.
-        if self._taken >= CREDIT_WINDOW_EVENTS // 2:
-            self._connection.send(protocol.encode(More(self.name, self._taken)))
-            self._taken = 0
+
+    def _count_taken(self, events: int) -> None:
+        self._taken += events
+        if self._taken >= self.window // 2:
+            self._grant_credit()
+
+    def _grant_credit(self) -> None:
+        """Grant credit for what was taken: in halves of the window, so that the broker never runs dry, and one message
+        serves many events."""
+        self._connection.send(protocol.encode(More(self.name, self._taken)))
+        self._taken = 0
+
+    def _received(
+        self, sent: bytes | Event, subscriptions: tuple[str, ...], stamps: bytes, number: int
+    ) -> ReceivedEvent:
         if isinstance(sent, bytes):
             received = codec.decode_event_as(ReceivedEvent, sent)
         else:  # decoded already, for all streams that it matched; each gets an event of its own to acknowledge
@@ -203,6 +260,16 @@ class EventStream:
         if self._listeners:
             self._wake()
 
+    def put_many(self, bodies: Iterable[bytes], subscriptions: tuple[str, ...], stamps: bytes) -> None:
+        self._waiting.extend([(body, subscriptions, stamps, 0) for body in bodies])
+        if self._listeners:
+            self._wake()
+
+    def put_batch(self, batch: WaitingBatch) -> None:
+        self._waiting.append(batch)
+        if self._listeners:
+            self._wake()
+
     def put_stretch(self, stretch: Complete) -> None:
         waiting = self._waiting
         # Joined with one that waits already: credit bounds events, and nothing else would bound stretches.
@@ -237,7 +304,8 @@ class EventStream:
     @property
     def _initial_credit(self) -> int:
         """The credit of a new request: the window less the events that still wait here."""
-        return max(1, CREDIT_WINDOW_EVENTS - len(self._waiting))
+        waiting = sum(len(each.batch) if isinstance(each, WaitingBatch) else 1 for each in self._waiting)
+        return max(1, self.window - waiting)
 
 
 def _follows(stretch: Complete, before: Complete) -> bool:
@@ -296,10 +364,7 @@ class StreamTable:
 
     def deliver(self, message: Matched) -> None:
         """Hand an event to its streams. Most events are for one stream, however many subscriptions match."""
-        encoded = bytes(message.subscriptions)
-        targets = self._targets.found.get(encoded)
-        if targets is None:
-            targets = self._resolve(encoded)
+        targets = self._targets_of(message.subscriptions)
         if len(targets) == 1:
             [(stream, names)] = targets
             stream.put(message.body, names, message.stamps)
@@ -307,6 +372,26 @@ class StreamTable:
         event = decode_event(message.body)  # decoded once for all streams
         for stream, names in targets:
             stream.put(event, names, message.stamps)
+
+    def deliver_batch(self, message: MatchedMany | MatchedColumns) -> None:
+        """Hand several events to their streams."""
+        if isinstance(message, MatchedMany):
+            targets = self._targets_of(message.subscriptions)
+            if len(targets) == 1:
+                [(stream, names)] = targets
+                stream.put_many(message.bodies, names, message.stamps)
+                return
+            for body in message.bodies:
+                self.deliver(Matched(message.subscriptions, body, message.stamps))
+            return
+        groups = [(self._targets_of(numbers), rows) for numbers, rows in message.groups]
+        for stream, waiting in waiting_batches(groups, message):
+            stream.put_batch(waiting)
+
+    def _targets_of(self, subscriptions: Raw) -> _Targets:
+        encoded = bytes(subscriptions)
+        targets = self._targets.found.get(encoded)
+        return self._resolve(encoded) if targets is None else targets
 
     def _resolve(self, encoded: bytes) -> _Targets:
         names: dict[EventStream, list[str]] = {}

@@ -26,18 +26,19 @@ class RatePacer:
     def __init__(self, welcome: Welcome) -> None:
         self._now = asyncio.get_running_loop().time
         self._rate: RateLimiter | None = None
+        self.burst = inf  # events that may be sent together
         if welcome.events_per_second != inf:
-            burst = max(1.0, welcome.events_left / 2)
-            self._rate = RateLimiter(_RATE_SHARE * welcome.events_per_second, burst, self._now())
+            self.burst = max(1.0, welcome.events_left / 2)
+            self._rate = RateLimiter(_RATE_SHARE * welcome.events_per_second, self.burst, self._now())
             if welcome.events_left < 2.0:  # half of it is less than one event
                 self._rate.take(1, self._now())
 
-    async def wait(self) -> None:
-        """Wait until one more event may be sent."""
+    async def wait(self, events: int = 1) -> None:
+        """Wait until some more events may be sent, at most `burst` of them."""
         if self._rate is None:
             return
-        while not self._rate.take(1, self._now()):
-            await asyncio.sleep(self._rate.wait(1, self._now()))
+        while not self._rate.take(events, self._now()):
+            await asyncio.sleep(self._rate.wait(events, self._now()))
 
 
 async def publish_paced(

@@ -124,11 +124,16 @@ def published_by(principal: Principal, event: Event) -> Event:
     if ANY_SOURCE in principal.sources:
         return event
     for source in _sources(event):
-        if not _claims(principal, source):
-            owned = ", ".join((principal.name, *principal.sources))
-            reason = f"its sources are {owned} and what is below"
-            raise NotPermitted(principal.name, f"publish as {source!r:.80}", reason)
+        check_source(principal, source)
     return event if event.source is not None else event.said_by(principal.name)
+
+
+def check_source(principal: Principal, source: object) -> None:
+    """NotPermitted where events of a principal may not name a source."""
+    if not _claims(principal, source):
+        owned = ", ".join((principal.name, *principal.sources))
+        reason = f"its sources are {owned} and what is below"
+        raise NotPermitted(principal.name, f"publish as {source!r:.80}", reason)
 
 
 def _sources(event: Event) -> list[Any]:

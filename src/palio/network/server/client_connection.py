@@ -43,6 +43,7 @@ from palio.network.protocol import (
     Matched,
     More,
     Publish,
+    PublishColumns,
     Renew,
     ReplayAnswer,
     ReplayQuery,
@@ -56,11 +57,13 @@ from palio.network.protocol import (
 )
 from palio.network.security.authorization import Principal, check_operator, check_status, effective_filter
 from palio.network.security.quotas import OFF_LOOP_BYTES, BrokerLimits, restrict_filter
+from palio.network.server.batch_delivery import EncodedGroups, SharedBatch
 from palio.network.server.delivery_queues import SubscribeOptions, durable_client
 from palio.network.server.durable_subscriptions import end_durable, request_durable
 from palio.network.server.log_queries import answer_log_query
 from palio.network.server.session import Session
 from palio.routing import messages as routed
+from palio.routing.columnar_codec import MAX_BATCH_ROWS
 from palio.routing.messages import ForgetClient, Past, ReplayClient
 
 if TYPE_CHECKING:
@@ -73,14 +76,15 @@ _FRAME_OVERHEAD_BYTES: Final = 1_024  # of a request beside its filter
 # Decoding parses the filter of a request, which takes long for a long one. These messages have none: the first two
 # bytes of their encoding tell them apart without decoding.
 _LONG_FRAMES_WITHOUT_FILTER: Final = tuple(
-    protocol.encode(message)[:2] for message in (Publish(0, b""), Acknowledge("", ()))
+    protocol.encode(message)[:2] for message in (Publish(0, b""), PublishColumns(0, b""), Acknowledge("", ()))
 )
 
 
 class ClientConnection:
     """One connection of a client, between its channel and its session."""
 
-    def __init__(self, server: Server, channel: Channel, session: Session) -> None:
+    def __init__(self, server: Server, channel: Channel, session: Session, columns: bool = False) -> None:
+        """With `columns` the client takes batches of events."""
         self.session = session
         self._server = server
         self._channel = channel
@@ -91,6 +95,8 @@ class ClientConnection:
         channel.receiver = self
         session.on_ready = self._send_queued
         session.delivery.send_direct = self._send_direct
+        if columns:
+            session.delivery.send_batch = self._send_batch
         session.on_end = self._on_end
         session.on_cancelled = self._on_cancelled
         session.on_withdrawn = self._on_withdrawn
@@ -106,6 +112,7 @@ class ClientConnection:
             server.settings.limits.event_bytes,
             server.settings.limits.events_per_second,
             server.quotas.events_left(session.principal.name),
+            min(server.settings.limits.batch_events, MAX_BATCH_ROWS),
         )
         channel.send(protocol.encode(welcome))
 
@@ -216,6 +223,10 @@ class ClientConnection:
         on_answer = partial(self._answer, message.request) if message.request else None
         self._submit(message.body, message.header, on_answer)
 
+    def _publish_columns(self, message: PublishColumns) -> None:
+        on_answer = partial(self._answer, message.request) if message.request else None
+        self.session.submit_columns(message.body, on_answer)
+
     def _grant_credit(self, message: More) -> None:
         self.session.grant_credit(message.name, max(0, message.events))
 
@@ -315,6 +326,14 @@ class ClientConnection:
         channel.send(protocol.encode(Matched(subscriptions, event.body, event.stamps)))
         return True
 
+    def _send_batch(self, groups: EncodedGroups, batch: SharedBatch) -> bool:
+        channel = self._channel
+        if channel.is_full or channel.is_closing:
+            return False
+        for frame in batch.frames(groups):
+            channel.send(frame)
+        return True
+
     def _send_queued(self) -> None:
         """Send queued events for as long as the connection takes them."""
         channel = self._channel
@@ -352,6 +371,7 @@ def _with_lease(filter: Filter, seconds: float) -> Filter:
 
 _HANDLERS: Final[dict[type, Callable[[ClientConnection, Any], None]]] = {
     Publish: ClientConnection._publish,
+    PublishColumns: ClientConnection._publish_columns,
     Subscribe: ClientConnection._subscribe,
     Renew: ClientConnection._renew,
     Unsubscribe: ClientConnection._unsubscribe,

@@ -34,6 +34,7 @@ from palio.routing import codec
 from palio.routing.messages import Answer, Complete, Confirm, Divided, HomeBroker, Publish, UnsubscribeClient
 
 if TYPE_CHECKING:
+    from palio.network.server.batch_delivery import Groups, SendBatch, SharedBatch
     from palio.network.server.host import Host
     from palio.network.server.session import Session
     from palio.network.store.interface import Store
@@ -158,11 +159,16 @@ class DeliveryQueue:
         except KeyError:
             return [self.numbers[name] for name in names if name in self.numbers]
 
-    def count_direct(self) -> None:
-        """Account for an event that left without waiting."""
-        self.taken += 1
+    def count_direct(self, events: int = 1) -> None:
+        """Account for events that left without waiting."""
+        self.taken += events
         if self.credit is not None:
-            self.credit -= 1
+            self.credit -= events
+
+    @property
+    def must_wait(self) -> bool:
+        """Whether the next event cannot leave at once. Credit is below 0 where the last batch was larger than it."""
+        return bool(self.waiting) or (self.credit is not None and self.credit <= 0)
 
     @property
     def queued(self) -> int:
@@ -311,6 +317,9 @@ class DurableQueue:
     def offer(self, names: tuple[str, ...], event: Publish) -> None:
         raise Refused("events of a durable subscription come by its queue")
 
+    def offer_batch(self, groups: Groups, batch: SharedBatch) -> None:
+        raise Refused("events of a durable subscription come by its queue")
+
     def on_queue_written(self) -> None:
         self._has_more = True
 
@@ -352,12 +361,23 @@ class DeliveryPlan(NamedTuple):
 class ClientDelivery:
     """All delivery queues of one client. `send_direct` writes an event at once, or answers False where it cannot."""
 
-    __slots__ = ("_dropping", "_groups", "_host", "_nonempty", "_on_over", "_queues", "by_subscription", "send_direct")
+    __slots__ = (
+        "_dropping",
+        "_groups",
+        "_host",
+        "_nonempty",
+        "_on_over",
+        "_queues",
+        "by_subscription",
+        "send_batch",
+        "send_direct",
+    )
 
     def __init__(self, host: Host, on_over: Callable[[DeliveryQueue], None]) -> None:
         """`on_over` is called with a full queue whose policy is `block` or `disconnect`."""
         self.by_subscription: dict[str, AnyQueue] = {}
         self.send_direct: SendDirect | None = None
+        self.send_batch: SendBatch | None = None  # where the client takes batches of events
         self._queues: dict[AnyQueue, None] = {}
         self._host = host
         self._on_over = on_over
@@ -407,19 +427,24 @@ class ClientDelivery:
 
     def offer(self, names: tuple[str, ...], event: Publish) -> None:
         """Send an event for some subscriptions, or queue it; durable ones read it from their queue on disk instead."""
-        # Few sets of subscriptions match most events, so that the plan of each set is cached.
-        plan = self._host.delivery_plans.get(names)
-        if plan is None or plan.client is not self:
-            plan = self._host.delivery_plans.put(names, self._plan(names))
+        plan = self.plan(names)
         if self.send_direct is not None and self._bypass(plan, event, self.send_direct):
             return
         for queue, numbers in zip(plan.queues, plan.numbers, strict=True):
             self._put(queue, event, numbers)
 
+    def plan(self, names: tuple[str, ...]) -> DeliveryPlan:
+        """The queues that an event for some subscriptions belongs to."""
+        # Few sets of subscriptions match most events, so that the plan of each set is cached.
+        plan = self._host.delivery_plans.get(names)
+        if plan is None or plan.client is not self:
+            plan = self._host.delivery_plans.put(names, self._plan(names))
+        return plan
+
     def _bypass(self, plan: DeliveryPlan, event: Publish, send_direct: SendDirect) -> bool:
         """Send an event at once, unless one of its subscriptions has to wait."""
         for queue in plan.queues:
-            if queue.waiting or queue.credit == 0:
+            if queue.waiting or (queue.credit is not None and queue.credit <= 0):
                 return False
         if plan.encoded_numbers is None:
             return True  # all subscriptions have ended: nothing to send, and nothing to queue

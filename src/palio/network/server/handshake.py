@@ -221,7 +221,7 @@ class Handshake:
         self._end(channel)
         channel.limit_frames(self._server.settings.limits.frame_bytes)
         session = self._server.open_session(principal, hello.app, hello.publisher)
-        client = ClientConnection(self._server, channel, session)
+        client = ClientConnection(self._server, channel, session, hello.columns)
         self._server.peers[session] = channel.peer
         if rest:
             client.on_frames(channel, rest)

@@ -71,6 +71,22 @@ def answer_future() -> tuple[asyncio.Future[None], OnAnswer]:
     return future, on_answer
 
 
+def answer_together(count: int, on_answer: OnAnswer) -> OnAnswer:
+    """A callback for the answers of several requests, of which the last one answers for all: None, or the first
+    error."""
+    left = count
+    failure: PalioError | None = None
+
+    def on_each(error: PalioError | None) -> None:
+        nonlocal left, failure
+        left -= 1
+        failure = failure or error
+        if not left:
+            on_answer(failure)
+
+    return on_each
+
+
 def addresses(homes: Iterable[HomeBroker]) -> tuple[tuple[int, str], ...]:
     """Number and public address of home brokers."""
     return tuple((each.broker, each.address) for each in homes)

@@ -32,7 +32,9 @@ from palio.network.security.authorization import (
     published_by,
     revise_grants,
 )
+from palio.network.security.column_grants import ColumnGrant, batch_published_by
 from palio.network.security.quotas import BrokerLimits, Quotas, restrict_filter
+from palio.network.server.batch_delivery import Groups, SharedBatch, offer_batch, permitted_rows
 from palio.network.server.delivery_queues import (
     ClientDelivery,
     Delivered,
@@ -42,9 +44,17 @@ from palio.network.server.delivery_queues import (
 )
 from palio.network.server.durable_subscriptions import check_subscription_quota
 from palio.network.server.leases import Leases
-from palio.network.server.pending_requests import OnAnswer, PendingClaims, PendingQueries, addresses, answer_future
+from palio.network.server.pending_requests import (
+    OnAnswer,
+    PendingClaims,
+    PendingQueries,
+    addresses,
+    answer_future,
+    answer_together,
+)
 from palio.routing import codec, messages
-from palio.routing.effects import ClientGone
+from palio.routing.columnar_codec import bodies_of, decode_batch, encode_batch
+from palio.routing.effects import BatchRequest, ClientGone
 from palio.routing.messages import (
     Answer,
     ClientRequest,
@@ -101,10 +111,12 @@ class Session:
         "_limits",
         "_max_event_bytes",
         "_pending_publications",
+        "_publish_grant",
         "_publisher",
         "_publishes_all",
         "_quotas",
         "_ready",
+        "_receive_grant",
         "_startup_barrier",
         "_store",
         "_subscription_leases",
@@ -169,6 +181,8 @@ class Session:
         self._subscription_leases = Leases(self._on_lease_expired)
         self._advertisement_leases = Leases(self.unadvertise)
         self._ready = asyncio.Event()
+        self._publish_grant: ColumnGrant | None = None
+        self._receive_grant: ColumnGrant | None = None
         self._is_open = True
         self._apply_grants(principal)
         self._host.clients[client] = self
@@ -296,7 +310,9 @@ class Session:
         if not bodies:
             return
         # All checks come before anything is counted or handed over: all or none.
-        admitted = [self._admit(body, b"") for body in bodies]
+        self._submit_admitted([self._admit(body, b"") for body in bodies], on_answers)
+
+    def _submit_admitted(self, admitted: Sequence[bytes], on_answers: Sequence[OnAnswer]) -> None:
         pending, window = self._pending_publications, self._flow.window
         if pending and len(pending) + len(on_answers) > window:
             raise LimitReached("window", window, "too many events wait for their confirmation")
@@ -316,6 +332,35 @@ class Session:
         for each, on_answer in zip(request.events, on_answers, strict=True):
             pending[each.number] = request, on_answer
         self._request(request)
+
+    def submit_columns(self, body: bytes, on_answer: OnAnswer | None = None) -> None:
+        """Publish a batch of events, all or none; with `on_answer` they are confirmed, by one answer for all."""
+        batch = decode_batch(body, self._limits.event)
+        most = self._limits.batch_events
+        if len(batch) > most:
+            raise LimitReached("batch_events", most, f"a batch of {len(batch):,} events")
+        admitted = batch
+        if not self._publishes_all:
+            if self._publish_grant is None:
+                self._publish_grant = ColumnGrant(self.principal.may_publish)
+            admitted = batch_published_by(self.principal, batch, self._publish_grant)
+        bodies = None
+        if admitted.largest_row_bytes() > self._max_event_bytes:  # by its upper bound; so each is looked at
+            bodies = bodies_of(admitted)
+            longest = max(map(len, bodies))
+            if longest > self._max_event_bytes:
+                raise LimitReached("event_bytes", self._max_event_bytes, f"an event of {longest:,} bytes")
+        if on_answer is None:
+            if self._quotas.has_rate_limit:
+                self._quotas.take_events(self.principal.name, len(batch))
+            self.published += len(batch)
+            self._host.request(
+                self.client, BatchRequest(admitted, body if admitted is batch else encode_batch(admitted))
+            )
+            return
+        # The log has an entry for each event: from here on they are single ones, which one write takes together.
+        bodies = bodies_of(admitted) if bodies is None else bodies
+        self._submit_admitted(bodies, [answer_together(len(bodies), on_answer)] * len(bodies))
 
     def _admit(self, body: bytes, header: bytes) -> bytes:
         """The body of an event as this client may publish it; an error where it may not, or where it is too long."""
@@ -354,6 +399,7 @@ class Session:
         # The events of an unrestricted publisher are not decoded here at all.
         may_publish_all = principal.may_publish == Filter.everything and ANY_SOURCE in principal.sources
         self._publishes_all = may_publish_all and principal.may_annotate and self._limits.is_event_usual
+        self._publish_grant = self._receive_grant = None  # made again when the next batch needs them
 
     def revise(self, principal: Principal | None) -> None:
         """Apply changed grants, also to events that wait already; None ends the session: the principal was removed."""
@@ -457,6 +503,20 @@ class Session:
             self._host.drops["not permitted"] += 1
             return
         self.delivery.offer(names, event)
+
+    def offer_batch(self, groups: Groups, batch: SharedBatch) -> None:
+        permitted = groups if self.may_receive_all else self._receivable(groups, batch)
+        offer_batch(self.delivery, permitted, batch)
+
+    def _receivable(self, groups: Groups, batch: SharedBatch) -> Groups:
+        """The rows that the grant admits now, as `offer` checks each event."""
+        if self._receive_grant is None:
+            self._receive_grant = ColumnGrant(self.principal.may_subscribe)
+        permitted = permitted_rows(groups, self._receive_grant.admitted(batch.columns))
+        count_rows = sum(len(rows) for _, rows in groups) - sum(len(rows) for _, rows in permitted)
+        if count_rows:
+            self._host.drops["not permitted"] += count_rows
+        return permitted
 
     def _on_queue_over(self, delivery_queue: DeliveryQueue) -> None:
         if delivery_queue.overflow == "block":

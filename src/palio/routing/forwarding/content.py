@@ -9,15 +9,20 @@ flooding propagation, where no filter travels: events go over all links, and are
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
 
 from palio.filters.filter import Filter
 from palio.routing.codec import Arrival
 from palio.routing.effects import Job
-from palio.routing.forwarding.filter_index import filter_index_of
+from palio.routing.forwarding.filter_index import Ints32, Ints64, filter_index_of
 from palio.routing.forwarding.strategy import ForwardingConfig, Route
 from palio.routing.interest_index import Interested, InterestIndex
 from palio.routing.messages import LOCAL, Key
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 
 class ContentForwarding:
@@ -48,6 +53,16 @@ class ContentForwarding:
 
     def work(self) -> Job | None:
         return None if self._interest is None else self._interest.work()
+
+    def find_columns(self, columns: pa.RecordBatch) -> tuple[Ints64, Ints32] | None:
+        """All matches of a batch: rows, and the numbers of filters; None where the matcher takes no columns."""
+        if self._interest is None or not len(self._interest):
+            return np.zeros(0, np.int64), np.zeros(0, np.int32)
+        return self._interest.find_columns(columns)
+
+    def interested_in(self, numbers: bytes) -> Interested:
+        """The interfaces that have any of some filters, given as the bytes of their numbers."""
+        return Interested((), ()) if self._interest is None else self._interest.interested_in(numbers)
 
     def route(self, arrivals: Sequence[Arrival]) -> list[Route]:
         # Bodies are not decoded where there is nothing to match.

@@ -24,6 +24,8 @@ from palio.routing.effects import Job
 from palio.routing.structures import classical_matcher_of
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from palio.matching.classical.brute_force import LazyMatcher
 
 _MAX_SINGLE_ADDITIONS: Final = 16  # more pending filters are added to the matcher as one batch
@@ -204,6 +206,14 @@ class FilterIndex:
         if self._matcher is None:
             return np.zeros(0, np.int64), np.zeros(0, np.int32)
         rows, positions = self._matcher.match_events(list(events))
+        return rows, np.frombuffer(self._number_at, np.int32)[positions]
+
+    def find_columns(self, columns: pa.RecordBatch) -> tuple[Ints64, Ints32]:
+        """As `find`, for a batch whose columns are named by the paths of attributes."""
+        self._add_pending()
+        if self._matcher is None:
+            return np.zeros(0, np.int64), np.zeros(0, np.int32)
+        rows, positions = self._matcher.match_columns(columns)
         return rows, np.frombuffer(self._number_at, np.int32)[positions]
 
     def _add_pending(self) -> None:
