@@ -39,6 +39,8 @@ _COMMANDS: Final = {
     "forget": "Give up a broker that is not coming back.",
     "simulate": "Simulate a network of brokers: the costs of subscriptions and events, by strategy.",
     "log": "List the events of a broker's event log, or export them for Spark.",
+    "backup": "Copy the data directory of a broker, while it runs.",
+    "restore": "Make a data directory from a backup.",
     "token": "Manage principals of a broker: tokens, and grants to subscribe and publish.",
     "spark": "Match on Spark: on all cores of this machine, or on a cluster.",
     "warm": "Compile the kernels of matching now, as for an image of a container.",
@@ -52,6 +54,7 @@ _MODULES: Final = {
     "advertise": "publish",
     "forget": "status",
     "letters": "dead_letters",
+    "restore": "backup",
     "log": "event_log",
 }
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.core import ParameterSource
 
 from palio.cli import terminal
 from palio.cli.common_options import options_epilog, parse_option, strategy_options
@@ -14,6 +15,7 @@ from palio.routing.combinations import FORWARDINGS, PROPAGATIONS
 from palio.routing.strategies import SimulationOptions
 
 if TYPE_CHECKING:
+    from palio.network.logging_setup import LogSettings
     from palio.network.server.process import Server
     from palio.network.server.settings import Settings
 
@@ -60,9 +62,13 @@ _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
               help="Keys of sealed events, at edge brokers; inner brokers have --option sealed=true.")  # fmt: skip
 @click.option("--stamps", is_flag=True, help="Record for subscribers when events passed which links.")
 @click.option("--insecure", is_flag=True, help="Listen beyond this machine without TLS and tokens.")
+@click.option("--log-level", "log_levels", multiple=True, metavar="LEVEL",
+              help="debug, info, warning or error; MODULE=LEVEL, such as links=debug, is of one module; "
+                   "may be repeated.")  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="Log and announce addresses as JSON, on a line each.")
-def serve(config: Path | None, as_json: bool, **given: Any) -> None:
-    """Run a broker, until Ctrl-C or SIGTERM.
+@click.option("--print-config", is_flag=True, help="Print the settings in effect as a file, and end.")
+def serve(config: Path | None, print_config: bool, **given: Any) -> None:
+    """Run a broker, until Ctrl-C or SIGTERM. SIGHUP reloads settings, certificates and tokens.
 
     By default it listens on this machine only; elsewhere it requires TLS and tokens. Linked brokers are one
     network: all of them must have the same strategies, or they refuse each other.
@@ -73,38 +79,49 @@ def serve(config: Path | None, as_json: bool, **given: Any) -> None:
       palio serve --listen palio://127.0.0.1:7421 --connect palio://127.0.0.1:7420 --data ./second
       palio serve --listen palio+tls://0.0.0.0:7420 --tls broker.pem broker.key
       palio serve --data none --propagation covering --json
+      palio serve --config palio.toml --log-level warning --log-level links=debug
     """
     from palio.network.fast_start import hide_unused_packages, postpone_garbage_collection
     from palio.network.logging_setup import configure_logging
 
-    settings = _settings(config, given)
-    configure_logging(as_json=as_json)
+    if click.get_current_context().get_parameter_source("data") is ParameterSource.DEFAULT:
+        given["data"] = None  # a default is no option: the settings file wins over it
+    read_settings = partial(_settings, config, given)
+    settings = read_settings()
+    if print_config:
+        from palio.network.server.settings_file import write_settings
+
+        click.echo(write_settings(settings), nl=False)
+        return
+    configure_logging(settings.log)
     hide_unused_packages()
     postpone_garbage_collection()
     from palio.network.server.process import serve as run
 
     # The first time on a machine it is compiled, which takes some seconds.
-    run(settings, _print_json if as_json else _print_banner, partial(terminal.status, "Loading compiled code"))
+    started = _print_json if settings.log.json else _print_banner
+    run(read_settings, started, partial(terminal.status, "Loading compiled code"))
 
 
 def _settings(config: Path | None, given: dict[str, Any]) -> Settings:
+    """The settings of the file, and over them those of the options."""
+    from palio.network.data_directory import DEFAULT_PATH
     from palio.network.gateway.settings import HttpSettings
-    from palio.network.server.settings import Settings, read_table
+    from palio.network.server.settings import Settings
+    from palio.network.server.settings_file import read_settings
 
-    changes: dict[str, Any] = {"data": given["data"]}
-    settings = Settings(http=HttpSettings(is_optional=True)).with_changes(changes)
+    settings = Settings(http=HttpSettings(is_optional=True), data=DEFAULT_PATH)
     if config is not None:
-        settings = settings.with_changes(read_table(config))
-        ctx = click.get_current_context()
-        # A default is no option: the settings file wins over it.
-        if ctx.get_parameter_source("data") is click.core.ParameterSource.DEFAULT:
-            changes = {}
+        settings = read_settings(config, settings)
+    changes: dict[str, Any] = {} if given["data"] is None else {"data": given["data"]}
     changes |= {
         name: given[name]
         for name in ("listen", "connect", "public", "propagation", "forwarding", "token", "sealing_keys")
         if given[name]
     }
     changes |= {name: True for name in ("advertisements", "stamps", "insecure") if given[name]}
+    if given["log_levels"] or given["as_json"]:
+        changes["log"] = _log_changes(settings.log, given["log_levels"], given["as_json"])
     if given["relaxed"]:
         changes["safety"] = "relaxed"
     if given["options"]:
@@ -121,6 +138,19 @@ def _settings(config: Path | None, given: dict[str, Any]) -> Settings:
     settings = settings.with_changes(changes)
     more = {name: given[name] for name in ("origins", "sinks") if given[name]}
     return settings.with_changes({"http": more}) if more else settings
+
+
+def _log_changes(before: LogSettings, levels: tuple[str, ...], as_json: bool) -> dict[str, Any]:
+    """The settings of the log that options name: LEVEL, MODULE=LEVEL and `--json`."""
+    changes: dict[str, Any] = {"json": True} if as_json else {}
+    modules = dict(before.modules)
+    for each in levels:
+        module, equals, level = each.partition("=")
+        if equals:
+            modules[module] = level
+        else:
+            changes["level"] = each
+    return {**changes, "modules": modules}
 
 
 def _print_json(server: Server) -> None:

@@ -30,7 +30,7 @@ def make_private(directory: Path) -> Path:
 
 
 DATABASE_FILE: Final = "broker.sqlite3"
-_LOCK_FILE: Final = "lock"
+LOCK_FILE: Final = "lock"
 
 
 class DataDirectory:
@@ -48,7 +48,7 @@ class DataDirectory:
         """Create the directory where it is missing, and lock it; `StoreInUse` where another broker has."""
         try:
             self._make()
-            lock = os.open(self.path / _LOCK_FILE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            lock = os.open(self.path / LOCK_FILE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except OSError as error:
             raise StoreError(str(self.path), f"cannot keep a store here: {error.strerror}") from None
         try:

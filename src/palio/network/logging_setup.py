@@ -1,4 +1,4 @@
-"""Log output in plain or JSON lines.
+"""Log output in plain or JSON lines, and its levels.
 
 A line has a message that is constant for one kind of event, and fields for what differs. Credentials never become a
 field, and neither does the content of a refused request: it may be a secret.
@@ -9,9 +9,18 @@ from __future__ import annotations
 import json
 import logging
 import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any, Final, TextIO
+from difflib import get_close_matches
+from typing import Any, Final, Literal, TextIO, get_args
 
+from palio.errors import InvalidArgument
+
+LogLevel = Literal["debug", "info", "warning", "error"]
+LEVELS: Final[tuple[str, ...]] = get_args(LogLevel)
+# The parts of a broker that log, each by the logger `palio.` and its name.
+MODULES: Final = ("disk", "host", "http", "kernels", "links", "push", "refusals", "server", "store")
 _RECORD_ATTRIBUTES: Final = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
 
 
@@ -42,15 +51,44 @@ class _JsonFormatter(logging.Formatter):
         return json.dumps(line, default=str)
 
 
-def configure_logging(stream: TextIO | None = None, *, as_json: bool = False, level: int = logging.INFO) -> None:
+@dataclass(frozen=True, slots=True)
+class LogSettings:
+    """The form of log lines, and the least level that is logged, of all modules and of some."""
+
+    level: LogLevel = "info"
+    json: bool = False
+    modules: Mapping[str, str] = field(default_factory=dict)  # levels of single modules, by name
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.modules, Mapping):
+            raise InvalidArgument(f"modules is a table, not {self.modules!r:.80}")
+        for name, level in self.modules.items():
+            if name not in MODULES:
+                close = get_close_matches(name, MODULES, 1)
+                hint = f"did you mean {close[0]}?" if close else f"known are {', '.join(MODULES)}"
+                raise InvalidArgument(f"modules.{name} is no module that logs; {hint}")
+            if level not in LEVELS:
+                raise InvalidArgument(f"modules.{name} is one of {', '.join(LEVELS)}, not {level!r:.80}")
+
+
+def configure_logging(settings: LogSettings, stream: TextIO | None = None) -> None:
     """Send the log of Palio to a stream, standard error by default."""
     handler = logging.StreamHandler(stream or sys.stderr)
-    handler.setFormatter(_JsonFormatter() if as_json else _PlainFormatter())
+    handler.setFormatter(_JsonFormatter() if settings.json else _PlainFormatter())
     for name in ("palio", "asyncio", "uvicorn"):
         logger = logging.getLogger(name)
         logger.handlers[:] = [handler]
-        logger.setLevel(level if name == "palio" else logging.WARNING)
+        logger.setLevel(logging.WARNING)
         logger.propagate = False
+    set_levels(settings)
+
+
+def set_levels(settings: LogSettings) -> None:
+    """Log from these levels on; a module without one has that of all."""
+    logging.getLogger("palio").setLevel(settings.level.upper())
+    for name in MODULES:
+        level = settings.modules.get(name)
+        logging.getLogger(f"palio.{name}").setLevel(logging.NOTSET if level is None else level.upper())
 
 
 def _fields(record: logging.LogRecord) -> dict[str, Any]:

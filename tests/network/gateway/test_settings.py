@@ -8,7 +8,8 @@ import pytest
 
 from palio import InvalidArgument
 from palio.network.gateway.settings import HttpSettings
-from palio.network.server.settings import Settings, read_table
+from palio.network.server.settings import Settings
+from palio.network.server.settings_file import read_settings
 from tests.network.gateway.serving import serving
 from tests.network.running import broker, run
 
@@ -38,7 +39,7 @@ def test_a_place_is_a_host_and_a_port() -> None:
 
 def test_settings_come_from_a_file_and_from_a_line(tmp_path: Path) -> None:
     (tmp_path / "broker.toml").write_text(TABLE)
-    settings = Settings().with_changes(read_table(tmp_path / "broker.toml"))
+    settings = read_settings(tmp_path / "broker.toml", Settings())
     assert settings.http == HttpSettings(port=8080, origins=("https://app.example",), sinks=("10.1.0.0/16",))
     link = settings.links["palio://hub.example:7420"]
     assert (str(link.imports), str(link.exports)) == ("region = 'eu'", "TRUE")

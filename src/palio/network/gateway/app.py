@@ -45,6 +45,7 @@ from palio.network.gateway.subscription_request import (
 )
 from palio.network.security.authorization import Principal, check_operator, check_status, published_by
 from palio.network.security.quotas import check_condition
+from palio.network.security.tls import CurrentTls
 from palio.network.server.durable_subscriptions import (
     acknowledge_through,
     check_home,
@@ -81,7 +82,7 @@ class Gateway:
         server: Server,
         settings: HttpSettings,
         *,
-        tls: ssl.SSLContext | None = None,
+        tls: CurrentTls | None = None,
         sink_tls: ssl.SSLContext | None = None,
     ) -> None:
         """`tls` is for callers, `sink_tls` for sinks whose certificates the system does not know."""
@@ -122,6 +123,13 @@ class Gateway:
         self._is_ready = True
         log.info("http", extra={"address": self.url})
 
+    async def reload(self, settings: HttpSettings, sink_tls: ssl.SSLContext) -> None:
+        """Apply changed settings, but for the place at which it listens."""
+        self._settings = settings
+        await self._push.reload(settings, sink_tls)
+        if self._http_server is not None:
+            self._http_server.change_limits(self._server.settings.limits)
+
     async def stop(self) -> None:
         """End all sessions and stop listening."""
         self._is_ready = False
@@ -158,7 +166,7 @@ class Gateway:
         ]
         guard = Middleware(
             RequestGuard,
-            origins=self._settings.origins,
+            origins=lambda: self._settings.origins,
             is_open=lambda: self._server.authenticator.is_open,
             pages=frozenset(_PAGES),
         )

@@ -145,7 +145,7 @@ class RequestGuard:
     """ASGI middleware that refuses requests by origin, host name and form, before any handler sees them."""
 
     def __init__(
-        self, app: ASGIApp, origins: tuple[str, ...], is_open: Callable[[], bool], pages: frozenset[str]
+        self, app: ASGIApp, origins: Callable[[], tuple[str, ...]], is_open: Callable[[], bool], pages: frozenset[str]
     ) -> None:
         """While `is_open` says that callers need no credentials, only names of this machine are accepted as Host.
 
@@ -170,12 +170,12 @@ class RequestGuard:
                 answer = MutableHeaders(scope=message)
                 for name, value in _SECURITY_HEADERS.items():
                     answer.setdefault(name, value)
-                if origin in self._origins:
+                if origin in self._origins():
                     answer["Access-Control-Allow-Origin"] = origin
                     answer["Vary"] = "Origin"
             await send(message)
 
-        if refusal is None and is_preflight and origin in self._origins:
+        if refusal is None and is_preflight and origin in self._origins():
             await Response(status_code=204, headers=_PREFLIGHT_HEADERS)(scope, receive, send_with_headers)
         elif refusal is None:
             await self._app(scope, receive, send_with_headers)
@@ -189,9 +189,9 @@ class RequestGuard:
         if self._is_open() and not is_loopback(_host_name(host)):
             return HttpProblem(421, "this broker answers to names of its own machine alone, such as localhost")
         origin = headers.get("origin")
-        if origin is not None and origin not in self._origins and not _is_same_origin(origin, scope["scheme"], host):
+        if origin is not None and origin not in self._origins() and not _is_same_origin(origin, scope["scheme"], host):
             return _OTHER_ORIGIN
-        if origin not in self._origins and self._is_from_elsewhere(headers, scope):
+        if origin not in self._origins() and self._is_from_elsewhere(headers, scope):
             return _OTHER_ORIGIN
         # A small compressed body could expand to a large one.
         if headers.get("content-encoding", "identity") != "identity":

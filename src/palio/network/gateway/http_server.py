@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import socket
-import ssl
 from collections.abc import Iterator
 from functools import partial
 from math import ceil
@@ -24,6 +23,7 @@ from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIO
 from uvicorn.server import ServerState
 
 from palio.network.security.quotas import BrokerLimits
+from palio.network.security.tls import CurrentTls
 from palio.network.server.handshake import MAX_FIRST_FRAME_BYTES, MAX_REFUSED_CONNECTIONS, TlsHandshakes
 
 _SHUTDOWN_SECONDS: Final = 1.0  # for open streams to end properly
@@ -93,7 +93,7 @@ class BoundedWebSocketProtocol(WebSocketsSansIOProtocol):
 class HttpServer(uvicorn.Server):
     """uvicorn in the broker's event loop: signals are the broker's, and so are TLS handshakes."""
 
-    def __init__(self, config: uvicorn.Config, tls: ssl.SSLContext | None, handshakes: TlsHandshakes) -> None:
+    def __init__(self, config: uvicorn.Config, tls: CurrentTls | None, handshakes: TlsHandshakes) -> None:
         super().__init__(config)
         self._tls = tls
         self._handshakes = handshakes
@@ -112,6 +112,11 @@ class HttpServer(uvicorn.Server):
     def capture_signals(self) -> Iterator[None]:
         yield
 
+    def change_limits(self, limits: BrokerLimits) -> None:
+        """Bound the connections and messages that come from now on."""
+        self.config.ws_max_size = limits.frame_bytes
+        self.config.limit_concurrency = limits.connections + 1
+
     async def end(self, serving: asyncio.Task[None]) -> None:
         """Stop serving; connections that do not end in time are aborted."""
         self.should_exit = True
@@ -122,9 +127,7 @@ class HttpServer(uvicorn.Server):
         await asyncio.wait([serving])
 
 
-def make_server(
-    app: ASGIApp, limits: BrokerLimits, tls: ssl.SSLContext | None, handshakes: TlsHandshakes
-) -> HttpServer:
+def make_server(app: ASGIApp, limits: BrokerLimits, tls: CurrentTls | None, handshakes: TlsHandshakes) -> HttpServer:
     """A server for an application, within limits."""
     config = uvicorn.Config(
         app,

@@ -93,6 +93,15 @@ class PushSubscriptions:
         for each in self._subscriptions.values():
             self._serve(each)
 
+    async def reload(self, settings: HttpSettings, tls: ssl.SSLContext) -> None:
+        """Apply changed settings, to the subscriptions that are served already as well."""
+        self._settings = settings
+        self._policy = AddressPolicy(settings.sinks)
+        self._tls = tls
+        for each in list(self._subscriptions.values()):
+            await self._end(each.id)
+            self._serve(each)
+
     async def stop(self) -> None:
         """End all tasks; the subscriptions stay."""
         tasks = list(self._tasks.values())

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import ssl
 from collections.abc import Callable
 from functools import partial
 from itertools import count
@@ -45,7 +46,7 @@ class Neighbours:
     def __init__(self, host: Host, settings: Settings, authenticator: Authenticator) -> None:
         self._host = host
         self._settings = settings
-        self._tls = settings.trust.context
+        self._tls = self._tls_context
         self._authenticator = authenticator
         self._numbers = count(1)
         self._random = Random()
@@ -142,6 +143,13 @@ class Neighbours:
             socket.close()
 
     # Accepted links
+
+    def _tls_context(self) -> ssl.SSLContext:
+        return self._settings.trust.context()
+
+    def change_settings(self, settings: Settings) -> None:
+        """Dial and accept with other settings from now on."""
+        self._settings = settings
 
     def revise(self, name: str, principal: Principal | None) -> None:
         """Apply the changed grants of a broker, or close its links where it may have none any more."""

@@ -175,6 +175,11 @@ class Quota:
     def __len__(self) -> int:
         return self._taken.total()
 
+    def change_limits(self, total: int, each: int) -> None:
+        """Bound what is taken from now on; what is taken already stays."""
+        self._total = total
+        self._each = each
+
     def used_by(self, principal: str) -> int:
         """Number that a principal has."""
         return self._taken[principal]
@@ -214,6 +219,14 @@ class Quotas:
         self._limits = limits
         self._now = now
         self._rate_limiters: dict[str, RateLimiter] = {}
+
+    def change_limits(self, limits: BrokerLimits) -> None:
+        """Apply changed limits; every principal may publish a whole burst again."""
+        self.connections.change_limits(limits.connections, limits.connections_per_principal)
+        self.subscriptions.change_limits(_ALL_SUBSCRIPTIONS, limits.subscriptions_per_principal)
+        self.has_rate_limit = limits.events_per_second != inf
+        self._limits = limits
+        self._rate_limiters.clear()
 
     def events_left(self, principal: str) -> float:
         """Number of events that a principal may publish now."""

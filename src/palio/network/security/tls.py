@@ -40,6 +40,13 @@ class ServerTls:
         return context
 
 
+class CurrentTls:
+    """The TLS context for new connections of all listeners; one that is replaced stays with its connections."""
+
+    def __init__(self, settings: ServerTls) -> None:
+        self.context = settings.context()
+
+
 @dataclass(frozen=True, slots=True)
 class ClientTls:
     """Authority that a client trusts, and its own certificate."""

@@ -25,6 +25,7 @@ from palio.network.error_codes import code_of
 from palio.network.log_throttle import LogThrottle
 from palio.network.protocol import AskKey, ClientHello
 from palio.network.security.authorization import Principal
+from palio.network.security.tls import CurrentTls
 from palio.network.server.client_connection import ClientConnection
 from palio.routing import codec
 from palio.routing.codec import MAX_FRAME_BYTES
@@ -58,10 +59,15 @@ class TlsHandshakes:
     def __len__(self) -> int:
         return len(self._under_way)
 
+    def change_limits(self, seconds: float, connections: int) -> None:
+        """Bound the handshakes that begin from now on."""
+        self._seconds = seconds
+        self._max_connections = connections + MAX_REFUSED_CONNECTIONS
+
     def listen(
         self,
         listening: socket.socket,
-        tls: ssl.SSLContext,
+        tls: CurrentTls,
         make_protocol: Callable[[], asyncio.Protocol],
         count_connected: Callable[[], int],
     ) -> TlsListener:
@@ -73,7 +79,7 @@ class TlsHandshakes:
     async def _accept(
         self,
         listening: socket.socket,
-        tls: ssl.SSLContext,
+        tls: CurrentTls,
         make_protocol: Callable[[], asyncio.Protocol],
         count_connected: Callable[[], int],
     ) -> None:
@@ -95,11 +101,13 @@ class TlsHandshakes:
             handshake.add_done_callback(self._under_way.discard)
 
     async def _handshake(
-        self, connection: socket.socket, tls: ssl.SSLContext, make_protocol: Callable[[], asyncio.Protocol]
+        self, connection: socket.socket, tls: CurrentTls, make_protocol: Callable[[], asyncio.Protocol]
     ) -> None:
         loop = asyncio.get_running_loop()
         try:
-            await loop.connect_accepted_socket(make_protocol, connection, ssl=tls, ssl_handshake_timeout=self._seconds)
+            await loop.connect_accepted_socket(
+                make_protocol, connection, ssl=tls.context, ssl_handshake_timeout=self._seconds
+            )
         except OSError as error:
             self.failures[_failure_kind(error)] += 1
 

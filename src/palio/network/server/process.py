@@ -11,11 +11,11 @@ from __future__ import annotations
 import asyncio
 import logging
 import signal
-import ssl
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext, suppress
+from dataclasses import replace
 from functools import partial
 from itertools import count
 from random import Random
@@ -32,11 +32,12 @@ from palio.network.fast_start import freeze_garbage_collection
 from palio.network.gateway.settings import HttpSettings
 from palio.network.links.neighbours import Neighbours
 from palio.network.log_throttle import RefusalLog
+from palio.network.logging_setup import set_levels
 from palio.network.security.authentication import Authenticator
 from palio.network.security.authorization import ANYONE, Principal, effective_filter
 from palio.network.security.quotas import OFF_LOOP_BYTES, BrokerLimits, Quotas
 from palio.network.security.sealing_keys import SealingKeyFile
-from palio.network.security.tls import certificate_names, check_exposure
+from palio.network.security.tls import CurrentTls, certificate_names, check_exposure
 from palio.network.server.delivery_queues import DURABLE_CLIENT_PREFIX
 from palio.network.server.durable_subscriptions import revise_durable
 from palio.network.server.handshake import (
@@ -49,9 +50,11 @@ from palio.network.server.handshake import (
 )
 from palio.network.server.host import Host
 from palio.network.server.persistence import SESSION_CLIENT_PREFIX
+from palio.network.server.reload import Reload, plan_reload
 from palio.network.server.session import BrokerServices, Session
 from palio.network.server.settings import Settings
 from palio.network.server.startup_barrier import StartupBarrier
+from palio.network.service_manager import notify_service_manager
 from palio.network.store.interface import Store
 from palio.network.store.memory import MemoryStore
 from palio.network.store.sqlite import SqliteStore
@@ -109,6 +112,7 @@ class Server:
         self._random = Random()
         self._watch_task: asyncio.Task[None] | None = None
         self._is_stopping = False
+        self._tls = None if settings.tls is None else CurrentTls(settings.tls)
         self.started_at = time.monotonic()
 
     async def start(self) -> None:
@@ -146,6 +150,34 @@ class Server:
             await self.neighbours.dial(address)
         self._watch_task = self.loop.create_task(self._watch(), name="palio watch")
         log.info("started", extra={"node": self.node, "addresses": [str(each) for each in self.addresses]})
+
+    async def reload(self, wanted: Settings) -> Reload:
+        """Apply the changed settings that need no restart, with certificates, keys and tokens read again.
+
+        `PalioError` where something cannot be read; then nothing is changed.
+        """
+        plan = plan_reload(self.settings, wanted)
+        settings = plan.settings
+        # Everything that can fail, before the first change.
+        tls = None if settings.tls is None else settings.tls.context()
+        settings.trust.context()
+        sink_tls = settings.trust.also()
+        self.settings = settings
+        if self._tls is not None and tls is not None:
+            self._tls.context = tls
+        set_levels(settings.log)
+        limits, flow = settings.limits, settings.flow
+        self.quotas.change_limits(limits)
+        self.handshakes.change_limits(limits.handshake_seconds, limits.connections)
+        self._services = replace(self._services, limits=limits, flow=flow)
+        for session in self.sessions:
+            session.change_limits(limits, flow)
+        self.store.change_retention(settings.keeping)
+        self.neighbours.change_settings(settings)
+        if self.gateway is not None and settings.http is not None:
+            await self.gateway.reload(settings.http, sink_tls)
+        self._apply_changed_files()
+        return plan
 
     async def stop(self) -> None:
         """Close all connections with a reason, then the store."""
@@ -215,17 +247,21 @@ class Server:
         while True:
             await asyncio.sleep(self.settings.watch)
             self._measure_rates()
-            self._replace_sealing_keys()
-            was_open = self.authenticator.is_open
-            for name, principal in self._changed_principals().items():
-                for session in [each for each in self.sessions if each.principal.name == name]:
-                    session.revise(principal)
-                self.neighbours.revise(name, principal)
-                # The first token must not delete what was subscribed before there were any.
-                if name == ANYONE.name and was_open and principal is None:
-                    self._warn_of_kept_durables()
-                else:
-                    revise_durable(self.host, name, principal)
+            self._apply_changed_files()
+
+    def _apply_changed_files(self) -> None:
+        """Apply what changed in the files of sealing keys and of principals."""
+        self._replace_sealing_keys()
+        was_open = self.authenticator.is_open
+        for name, principal in self._changed_principals().items():
+            for session in [each for each in self.sessions if each.principal.name == name]:
+                session.revise(principal)
+            self.neighbours.revise(name, principal)
+            # The first token must not delete what was subscribed before there were any.
+            if name == ANYONE.name and was_open and principal is None:
+                self._warn_of_kept_durables()
+            else:
+                revise_durable(self.host, name, principal)
 
     def _warn_of_kept_durables(self) -> None:
         count = sum(1 for _ in self.host.subscriptions_of_clients(f"{DURABLE_CLIENT_PREFIX}{ANYONE.name}/"))
@@ -291,8 +327,7 @@ class Server:
         try:
             from palio.network.gateway.app import Gateway
 
-            tls = self._server_tls() if self.settings.tls is not None else None
-            gateway = Gateway(self, settings, tls=tls, sink_tls=self.settings.trust.also())
+            gateway = Gateway(self, settings, tls=self._tls, sink_tls=self.settings.trust.also())
             await gateway.start()
         except (ImportError, InvalidArgument) as error:
             reason = MissingExtra("HTTP and WebSocket", "http") if isinstance(error, ImportError) else error
@@ -310,10 +345,10 @@ class Server:
         named = (each for each in self.addresses if each.scheme != "palio+udp" and not each.is_anywhere)
         return next(map(str, named), "")
 
-    def _server_tls(self) -> ssl.SSLContext:
-        if self.settings.tls is None:
+    def _server_tls(self) -> CurrentTls:
+        if self._tls is None:
             raise InvalidArgument("to listen with TLS a certificate and its key are needed (--tls)")
-        return self.settings.tls.context()
+        return self._tls
 
     def _measure_rates(self) -> None:
         counts = self.host.counts
@@ -356,30 +391,80 @@ def raise_open_file_limit() -> None:
 Preloading = Callable[[], AbstractContextManager[None]]
 
 
-def serve(settings: Settings, started: Callable[[Server], None], preloading: Preloading = nullcontext) -> None:
-    """Run a broker until SIGINT or SIGTERM; `started` is called once it listens.
+def serve(
+    read_settings: Callable[[], Settings], started: Callable[[Server], None], preloading: Preloading = nullcontext
+) -> None:
+    """Run a broker until SIGINT or SIGTERM, and reload its settings on SIGHUP; `started` is called once it listens.
 
     `preloading` is a context entered while compiled code is loaded.
     """
     raise_open_file_limit()
-    run_event_loop(_serve(settings, started, preloading))
+    run_event_loop(_serve(read_settings, started, preloading))
 
 
-async def _serve(settings: Settings, started: Callable[[Server], None], preloading: Preloading) -> None:
-    server = Server(settings)
+async def _serve(
+    read_settings: Callable[[], Settings], started: Callable[[Server], None], preloading: Preloading
+) -> None:
+    server = Server(read_settings())
     stopped = asyncio.Event()
     loop = asyncio.get_running_loop()
     for each in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(each, stopped.set)
+    reloads = Reloads(server, read_settings)
+    loop.add_signal_handler(signal.SIGHUP, reloads.request)
     with preloading():
         preload_compiled_code()
     await server.start()
     try:
         freeze_garbage_collection()
         started(server)
+        reloads.start()
+        notify_service_manager("READY=1")
         await stopped.wait()
     finally:
+        notify_service_manager("STOPPING=1")
+        await reloads.stop()
         await server.stop()
+
+
+class Reloads:
+    """Reloads of one broker's settings, one after the other; signals during one lead to one more."""
+
+    def __init__(self, server: Server, read_settings: Callable[[], Settings]) -> None:
+        self._server = server
+        self._read_settings = read_settings
+        self._requested = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        """Reload from now on; what was requested before is done at once."""
+        self._task = asyncio.get_running_loop().create_task(self._run(), name="palio reloads")
+
+    def request(self) -> None:
+        self._requested.set()
+
+    async def stop(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.wait([self._task])
+
+    async def _run(self) -> None:
+        while True:
+            await self._requested.wait()
+            self._requested.clear()
+            notify_service_manager(f"RELOADING=1\nMONOTONIC_USEC={time.monotonic_ns() // 1_000}")
+            await self._reload()
+            notify_service_manager("READY=1")
+
+    async def _reload(self) -> None:
+        try:
+            done = await self._server.reload(self._read_settings())
+        except (PalioError, OSError) as error:
+            log.error("settings not reloaded; all stay as they were", extra={"reason": str(error)})
+            return
+        log.info("settings reloaded", extra={"changed": done.changed or "none"})
+        if done.postponed:
+            log.warning("some changed settings need a restart", extra={"settings": done.postponed})
 
 
 def preload_compiled_code() -> None:

@@ -401,6 +401,13 @@ class Session:
         self._publishes_all = may_publish_all and principal.may_annotate and self._limits.is_event_usual
         self._publish_grant = self._receive_grant = None  # made again when the next batch needs them
 
+    def change_limits(self, limits: BrokerLimits, flow: Flow) -> None:
+        """Apply changed limits to what the client asks from now on."""
+        self._limits = limits
+        self._flow = flow
+        self._max_event_bytes = limits.event_bytes
+        self._apply_grants(self.principal)
+
     def revise(self, principal: Principal | None) -> None:
         """Apply changed grants, also to events that wait already; None ends the session: the principal was removed."""
         revision = revise_grants(self.principal, principal, self._wanted)

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from math import inf
 from pathlib import Path
 from typing import Any
 
-from palio.errors import InputError, InvalidArgument
+from palio.errors import InvalidArgument
 from palio.network.addresses import Address
 from palio.network.gateway.settings import HttpSettings
 from palio.network.links.key_exchange import KeySettings
+from palio.network.logging_setup import LogSettings
 from palio.network.protocol import OVERFLOW_POLICIES, Overflow
 from palio.network.security.authorization import OPEN_LINK, LinkFilters
 from palio.network.security.quotas import BrokerLimits
@@ -66,6 +66,7 @@ class Settings:
     keeping: Retention = field(default_factory=Retention)
     safety: Safety = "durable"
     http: HttpSettings | None = None  # None is no HTTP at all
+    log: LogSettings = field(default_factory=LogSettings)
     stamps: bool = False  # whether events carry the times at which links wrote and read them
     links: Mapping[str, LinkFilters] = field(default_factory=dict)  # filters of dialled links, by address
     keys: KeySettings = field(default_factory=KeySettings)  # of sealed datagrams
@@ -86,8 +87,6 @@ class Settings:
     def with_changes(self, given: Mapping[str, Any]) -> Settings:
         """A copy with some settings replaced, given as a TOML file or a command line has them."""
         changes = dict(given)
-        if changes.get("data") == "none":
-            changes["data"] = None
         if isinstance(changes.get("keys"), Mapping) and "at" in changes["keys"]:
             changes["keys"] = {**changes["keys"], "at": _places(changes["keys"]["at"])}
         if "links" in changes:
@@ -106,14 +105,6 @@ class Settings:
             at = HttpSettings.at(given)
             given = {"host": at.host, "port": at.port}
         return change_settings(self.http or HttpSettings(), {"is_optional": False, **given}, "http")
-
-
-def read_table(path: Path) -> dict[str, Any]:
-    """The content of a TOML file, for `with_changes`."""
-    try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise InputError(str(path), str(error)) from None
 
 
 def _places(given: Any) -> dict[str, Address]:

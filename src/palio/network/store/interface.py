@@ -173,6 +173,10 @@ class Store(Protocol):
         """The queue of a subscription; an empty one where there is none."""
         ...
 
+    def change_retention(self, retention: Retention) -> None:
+        """Apply other bounds from now on, but for the size of the database and of the deduplication window."""
+        ...
+
     def retain(self) -> None:
         """Run retention at once; a store also does so by itself."""
         ...

@@ -91,6 +91,10 @@ class MemoryStore:
     def queue(self, client: Client, name: str) -> MemoryQueue:
         return self._queues.get((client, name), MemoryQueue())
 
+    def change_retention(self, retention: Retention) -> None:
+        with self._lock:
+            self._retention = retention
+
     def retain(self) -> None:
         with self._lock:
             self.log.retain(self._clock(), self._retention)

@@ -104,6 +104,10 @@ class SqliteStore:
     def retain(self) -> None:
         self._open.writer.retain()
 
+    def change_retention(self, retention: Retention) -> None:
+        self._retention = retention
+        self._open.writer.change_retention(retention)
+
     def close(self) -> None:
         opened, self._opened = self._opened, None
         if opened is not None:

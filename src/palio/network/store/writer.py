@@ -45,7 +45,7 @@ MICROSECONDS: Final = 1_000_000
 _MAX_CORRECTION_SECONDS: Final = 1.0
 JUMP_ACCEPTED_SECONDS: Final = 600.0  # after which a lasting jump is believed
 
-log: Final = logging.getLogger(__name__)
+log: Final = logging.getLogger("palio.store")
 
 
 class Submission(NamedTuple):
@@ -90,6 +90,10 @@ class Writer:
         done = Event()
         self._waiting.put(done)
         done.wait()
+
+    def change_retention(self, retention: Retention) -> None:
+        """Apply other bounds from the next transaction on."""
+        self._retention = retention  # read once for each transaction, so that no lock is needed
 
     def close(self) -> None:
         """Write everything submitted, and end."""
