@@ -16,6 +16,7 @@ from itertools import combinations
 from typing import Any, Final, NamedTuple
 
 from palio.cli.terminal import shorten, strip_parentheses
+from palio.errors import LimitReached
 from palio.filters.explanation import as_written
 from palio.filters.expressions.ast import Call, Expression, Literal, walk
 from palio.filters.filter import Filter
@@ -39,6 +40,7 @@ from palio.matching.relative_costs import (
     UNFILED_PATTERN_COST,
     relative_cost,
 )
+from palio.network.security.quotas import BrokerLimits, check_cost
 
 _MAX_CONDITION_WIDTH: Final = 60
 _MAX_QUOTED_CONDITIONS: Final = 3
@@ -142,6 +144,19 @@ def why_slow(filter: Filter, uses: ExpressionUses | None = None) -> list[SlowCon
 
     `uses` has the expressions of all subscriptions beside which it is asked; by default it is alone.
     """
+    return [*_broker_reasons(filter), *_index_reasons(filter, uses)]
+
+
+def _broker_reasons(filter: Filter) -> list[SlowCondition]:
+    """Why a broker with the default limits refuses a condition."""
+    try:
+        check_cost(filter, BrokerLimits())
+    except LimitReached as error:
+        return [SlowCondition(f"brokers refuse it: {error}", "a condition that reads each text once is accepted")]
+    return []
+
+
+def _index_reasons(filter: Filter, uses: ExpressionUses | None) -> list[SlowCondition]:
     tree = filter.tree
     if tree in (Filter.everything.tree, Filter.nothing.tree):
         return []

@@ -15,6 +15,7 @@ from palio.cli import terminal
 from palio.cli.common_options import BrokerLocation, broker_options
 
 _MAX_ROWS = 20
+_MAX_CONDITION_WIDTH = 60
 _SAFETY_MEANING = {  # which failures a confirmed event survives
     "durable": "survive a loss of power",
     "relaxed": "survive a kill; a loss of power may take the last",
@@ -23,13 +24,15 @@ _SAFETY_MEANING = {  # which failures a confirmed event survives
 
 
 @click.command()
+@click.option("--slowest", is_flag=True, help="Show the subscriptions whose conditions take most of the time instead.")
 @broker_options
-def status(place: BrokerLocation, as_json: bool) -> None:
+def status(place: BrokerLocation, as_json: bool, slowest: bool) -> None:
     """Show the state of a broker: its neighbours, its clients, their queues, and dropped events.
 
     \b
     Examples:
       palio status
+      palio status --slowest
       palio status --connect palio://hub:7420 --json
     """
 
@@ -37,8 +40,12 @@ def status(place: BrokerLocation, as_json: bool) -> None:
         # Without reconnection attempts: where no broker answers, the command says so at once.
         async with place.connect(patience=0) as broker:
             found = await broker.status()
+        if slowest:
+            found = {name: found[name] for name in ("slowest", "matching_seconds", "put_aside")}
         if as_json:
             terminal.print_json(found)
+        elif slowest:
+            _print_slowest(terminal.results(), found)
         else:
             _print(terminal.results(), found)
 
@@ -79,6 +86,30 @@ def _print(console: Console, found: dict[str, Any]) -> None:
     left_out = sum(max(0, len(found[name]) - _MAX_ROWS) for name in ("clients", "durable"))
     if left_out:
         console.print(f"and {left_out:,} more; --json has all", style="quiet")
+
+
+def _print_slowest(console: Console, found: dict[str, Any]) -> None:
+    numbers = map(terminal.numbers, ("seconds", "share", "samples", "unexamined"))
+    table = terminal.table("subscription", "principal", *numbers, "condition")
+    for each in found["slowest"][:_MAX_ROWS]:
+        table.add_row(
+            each["subscription"],
+            each["principal"],
+            f"{each['seconds']:.3f}",
+            f"{each['share']:.0%}",
+            f"{each['samples']:,}",
+            f"{each['unexamined']:,}",
+            terminal.shorten(each["condition"], _MAX_CONDITION_WIDTH),
+        )
+    console.print(f"{found['matching_seconds']:.3f} seconds of matching were attributed", style="title")
+    console.print(table if table.row_count else "No condition took time that counts.")
+    if found["put_aside"]:
+        console.print()
+        console.print("Put aside", style="title")
+        aside = terminal.table("subscription", "reason")
+        for each in found["put_aside"][:_MAX_ROWS]:
+            aside.add_row(each["subscription"], each["reason"])
+        console.print(aside)
 
 
 def _waited_for(found: dict[str, Any]) -> str:

@@ -3,8 +3,8 @@
 `LikePattern.parse` compiles a pattern, in which `%` stands for any text and `_` for any one character, to runs of
 literal text and gaps. `%%` is `%`, and `%_` is `_%`, so that patterns that accept the same texts for such reasons are
 equal. Matching searches the parts between `%` from left to right, each at its first position, which is never wrong and
-needs no backtracking: a text is read about once, whatever the pattern; a part with `_` inside may be tried at every
-position.
+needs no backtracking: a text is read about once, whatever the pattern. A part with `_` between its runs may be tried at
+every position, and costs its length there (`LikePattern.steps`).
 
 The escape character makes `%`, `_` and itself literal, and may come before nothing else. ILIKE lowers the pattern and
 the text, except the escape character, as Spark does.
@@ -17,6 +17,8 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Literal, NamedTuple, TypeAlias
+
+from palio.filters.work_limit import MIN_LONG_CHARACTERS, exceeds_limit
 
 Shape: TypeAlias = Literal["exact", "prefix", "suffix", "substring", "general"]
 
@@ -45,15 +47,31 @@ class Part(NamedTuple):
         """The first position at or after `start` where the part fits before `end`; -1 if there is none."""
         if not self.runs:
             return start if start + self.size <= end else -1
-        # str.find on the longest run skips most positions at C speed.
-        offset, longest = max(self.runs, key=lambda run: len(run[1]))
-        last = end - self.size
-        at = text.find(longest, start + offset, last + offset + len(longest))
-        while at >= 0:
-            if len(self.runs) == 1 or self.is_at(text, at - offset):
-                return at - offset
-            at = text.find(longest, at + 1, last + offset + len(longest))
-        return -1
+        if len(self.runs) == 1:
+            ((offset, run),) = self.runs
+            at = text.find(run, start + offset, end - self.size + offset + len(run))
+            return at - offset if at >= 0 else -1
+        found = _part_search(self)(text, start, end)
+        return found.start() if found else -1
+
+    @property
+    def steps(self) -> int:
+        """Steps that finding it takes for a character at worst."""
+        return 1 if len(self.runs) < 2 else self.size
+
+
+@lru_cache(maxsize=1024)
+def _part_search(part: Part) -> Callable[[str, int, int], re.Match[str] | None]:
+    """The search for a part with `_` between its runs: tried at each position, at the speed of compiled code.
+
+    A sequence of characters and dots has one way to match at a position, so that nothing is tried twice.
+    """
+    pieces: list[str] = []
+    end = 0
+    for offset, run in part.runs:
+        pieces += (f".{{{offset - end}}}", re.escape(run))
+        end = offset + len(run)
+    return re.compile("".join((*pieces, f".{{{part.size - end}}}")), re.DOTALL).search
 
 
 @dataclass(frozen=True)
@@ -121,6 +139,8 @@ class LikePattern:
         return _in_order(self.starts, [part.runs[0][1] for part in self.parts[1:-1]], self.ends)
 
     def _accepts_parts(self, text: str) -> bool:
+        if len(text) > MIN_LONG_CHARACTERS and exceeds_limit(self.steps * len(text), self.sql):
+            return False
         first, *others = self.parts
         if not others:
             return len(text) == first.size and first.is_at(text, 0)
@@ -136,6 +156,11 @@ class LikePattern:
                 return False
             start = found + part.size
         return start <= end and last.is_at(text, end)
+
+    @cached_property
+    def steps(self) -> int:
+        """Steps that a match takes for a character at worst."""
+        return max(part.steps for part in self.parts[1:-1]) if len(self.parts) > 2 else 1
 
     @cached_property
     def parts(self) -> tuple[Part, ...]:

@@ -71,7 +71,7 @@ class PositionAutomaton:
             return None
         try:
             characters, elsewhere = _transitions(node, anchors, is_boundary=False)
-        except _TooLarge:
+        except TooManyPositions:
             return None
         if "b" not in anchors:
             return cls(characters, elsewhere, None)
@@ -99,34 +99,35 @@ class PositionAutomaton:
         return not any(transitions.first or transitions.empty for transitions in each)
 
 
-class _TooLarge(Exception):
-    pass
+class TooManyPositions(Exception):
+    """The expression has more character sets than the automaton may have."""
 
 
 _Part: TypeAlias = tuple[bool, int, int]  # whether it may be empty, its first and its last positions
 _EMPTY: Final[_Part] = (True, 0, 0)
 
 
-class _Construction:
+class Construction:
     """Glushkov's construction, at places that satisfy some conditions."""
 
-    def __init__(self, conditions: int, is_boundary: bool) -> None:
+    def __init__(self, conditions: int, is_boundary: bool, most_positions: int = MAX_POSITIONS) -> None:
         self._conditions = conditions
         self._is_boundary = is_boundary
+        self._most_positions = most_positions
         self.characters: list[Ranges] = []
         self.follow: list[int] = []
 
     def part(self, node: Node) -> _Part:
         match node:
             case Characters(ranges):
-                if len(self.characters) == MAX_POSITIONS:
-                    raise _TooLarge
+                if len(self.characters) == self._most_positions:
+                    raise TooManyPositions
                 bit = 1 << len(self.characters)
                 self.characters.append(ranges)
                 self.follow.append(0)
                 return False, bit, bit
             case Anchor(name):
-                holds = self._is_boundary if name == "b" else self._conditions & _CONDITION_OF[name] != 0
+                holds = self._is_boundary if name in "bB" else self._conditions & _CONDITION_OF[name] != 0
                 return holds, 0, 0
             case Sequence(parts):
                 whole = _EMPTY
@@ -174,13 +175,13 @@ class _Construction:
 
 
 def _transitions(node: Node, anchors: frozenset[str], *, is_boundary: bool) -> tuple[tuple[Ranges, ...], Transitions]:
-    within = _Construction(0, is_boundary)
+    within = Construction(0, is_boundary)
     made = {0: within.part(node)}  # by conditions
     # Most expressions have one anchor or none, and cannot tell most combinations apart.
     relevant = sum(_CONDITION_OF.get(name, 0) for name in anchors)
     for conditions in _COMBINATIONS:
         if conditions & relevant not in made:
-            made[conditions & relevant] = _Construction(conditions, is_boundary).part(node)
+            made[conditions & relevant] = Construction(conditions, is_boundary).part(node)
     parts = {conditions: made[conditions & relevant] for conditions in _COMBINATIONS}
     return tuple(within.characters), Transitions(
         first=parts[0][1],

@@ -18,9 +18,12 @@ mark, and whatever consumes a terminator skips them. The mark is a code point th
 
 **Bounds.** RE2 is linear in the text, but with a factor that may be the size of the expression: `(a|b)*a(a|b){900}c`
 has more sets of states than RE2 keeps, so each character is tested against all of them. The size is counted in
-characters with repetitions written out, 1,804 here. An expression of more than MAX_SIZE is rejected. One of more than
-MAX_POSITIONS is taken not to match a text where size times bytes exceeds MAX_SEARCH_WORK, which would take more than a
-second. It is not NULL there, because an index knows of a pattern only whether it holds.
+characters with repetitions written out, 1,804 here. An expression of more than MAX_SIZE is rejected. `Regex.steps` is
+the factor: 1 where all states fit (`subset_construction`), as for most expressions that people write, else the size.
+Long texts are then searched with a set of states (`_SetEngine`): `a.{0,200}z` takes 2 ms for a megabyte that takes the
+usual engine 2 s. Any other expression of more than MAX_POSITIONS is taken not to match a text where steps times bytes
+exceed MAX_SEARCH_WORK, which would take more than a second. It is not NULL there, because an index knows of a pattern
+only whether it holds. A broker, where one condition must not delay all others, sets a lower limit (`work_limit`).
 """
 
 from __future__ import annotations
@@ -48,11 +51,15 @@ from palio.filters.regex_parser import (
     parse_groups,
 )
 from palio.filters.regex_skeleton import RegexSkeleton, split_literals
+from palio.filters.subset_construction import has_small_automaton
+from palio.filters.work_limit import MIN_LONG_CHARACTERS, exceeds_limit
 
 MEMORY_LIMIT: Final = 2**23  # bytes that RE2 may use for one expression
 MAX_SIZE: Final = 10_000  # characters of an expression, repetitions written out
 _MAX_KNOWN_SKELETONS: Final = 4_096
-MAX_SEARCH_WORK: Final = 500_000_000  # characters of an expression times bytes of a text
+MAX_SEARCH_WORK: Final = 500_000_000  # steps of an expression times bytes of a text
+MAX_SMALL_STEPS: Final = 8  # of an expression that is so short that its states need not be counted
+_MAX_SET_ENGINES: Final = 256
 
 _NEVER: Final = r"[^\x00-\x{10FFFF}]"  # matches no character
 MAX_MATCH_WORK: Final = 200_000_000  # bytes read while all matches of one text are found
@@ -89,14 +96,31 @@ class Regex:
         """Whether some part of a text matches; False where finding out would exceed the limit of work."""
         whole, shortened, size = self._engines
         encoded = text.encode("utf-8", "replace")
-        if size > MAX_POSITIONS and size * len(encoded) > MAX_SEARCH_WORK:
-            return False
+        if size > MAX_SMALL_STEPS and len(encoded) > MIN_LONG_CHARACTERS:
+            sets = self._sets
+            if sets is None and self._is_too_much(size * len(encoded)):
+                return False
+            whole, shortened = sets or (whole, shortened)
         if whole.search(encoded) is not None:
             return True
         if shortened is None or not text or text[-1] not in TERMINATORS:
             return False
         ending = 2 if text.endswith("\r\n") else 1
         return shortened.search(text[:-ending].encode("utf-8", "replace")) is not None
+
+    def _is_too_much(self, steps: int) -> bool:
+        beyond_all = steps > MAX_SEARCH_WORK and self._engines[2] > MAX_POSITIONS
+        return beyond_all or exceeds_limit(steps, self.text)
+
+    @property
+    def steps(self) -> int:
+        """Steps that a search takes for a character at worst: 1, or the size of an expression of too many states."""
+        size = self._engines[2]
+        return 1 if size and not is_slow_expression(self.text) else size
+
+    @cached_property
+    def _sets(self) -> tuple[_SetEngine, _SetEngine | None] | None:
+        return _set_engines_of(self.text)
 
     @cached_property
     def _engines(self) -> tuple[Any, Any, int]:
@@ -181,6 +205,68 @@ def _engines_of(text: str) -> tuple[Any, Any, int]:
     return whole, _engine(_write(node, end=r"\z", very_end=_NEVER)), size
 
 
+class _SetEngine:
+    """RE2's set of one expression: it tells whether a text has a match, not where, and has fewer states for that.
+
+    The usual engine finds where a match begins, and tells states apart by the order of the ways that lead to them.
+    """
+
+    __slots__ = ("_set",)
+
+    def __init__(self, pattern: str) -> None:
+        import re2
+
+        self._set = re2.Set.SearchSet(_options())
+        self._set.Add(pattern)
+        self._set.Compile()
+
+    def search(self, text: bytes) -> object | None:
+        found: object | None = self._set.Match(text)
+        return found
+
+
+@lru_cache(_MAX_KNOWN_SKELETONS)
+def is_slow_expression(text: str) -> bool:
+    """Whether a search may take more than one step for a character, as many as the expression is large."""
+    node = _parsed(text)
+    return not has_small_automaton(node, _checked_size(node))
+
+
+@lru_cache(_MAX_SET_ENGINES)
+def _set_engines_of(text: str) -> tuple[_SetEngine, _SetEngine | None] | None:
+    """Engines for long texts, of an expression whose states all fit; None for any other."""
+    import re2
+
+    if is_slow_expression(text):
+        return None
+    node = _with_optional_copies(_parsed(text))
+    try:
+        whole = _SetEngine(_write(node, end=r"\z", very_end=r"\z"))
+        if Anchor("$") not in _walk(node):
+            return whole, None
+        return whole, _SetEngine(_write(node, end=r"\z", very_end=_NEVER))
+    except re2.error:  # larger than RE2 takes, written so; a set that was not compiled must not be asked
+        return None
+
+
+def _with_optional_copies(node: Node) -> Node:
+    """The expression with `x{2,5}` as `x{2}x?x?x?`, as `subset_construction` counts its states."""
+    match node:
+        case Sequence(parts):
+            return Sequence(tuple(map(_with_optional_copies, parts)))
+        case Alternation(options):
+            return Alternation(tuple(map(_with_optional_copies, options)))
+        case CapturingGroup(body, number):
+            return CapturingGroup(_with_optional_copies(body), number)
+        case Repeat(body, least, most):
+            body = _with_optional_copies(body)
+            if most is None or most - least < 2:
+                return Repeat(body, least, most)
+            optional = Repeat(Repeat(body, 0, 1), most - least, most - least)
+            return Sequence((Repeat(body, least, least), optional)) if least else optional
+    return node
+
+
 def _checked_size(node: Node) -> int:
     """The characters of an expression with its repetitions written out; an expression of too many is rejected."""
     size = _size(node)
@@ -208,15 +294,21 @@ def _size(node: Node) -> int:
 def _engine(pattern: str, *, captures: bool = False) -> Any:
     import re2
 
+    try:
+        return re2.compile(pattern, _options(captures))
+    except re2.error as error:
+        reason = error.args[0] if error.args else ""
+        raise ValueError(f"the regular expression is too large: {_plain(reason)}") from None
+
+
+def _options(captures: bool = False) -> Any:
+    import re2
+
     options = re2.Options()
     options.max_mem = MEMORY_LIMIT
     options.log_errors = False
     options.never_capture = not captures
-    try:
-        return re2.compile(pattern, options)
-    except re2.error as error:
-        reason = error.args[0] if error.args else ""
-        raise ValueError(f"the regular expression is too large: {_plain(reason)}") from None
+    return options
 
 
 def _plain(reason: object) -> str:
@@ -337,9 +429,13 @@ class RegexMatches:
     """The matches of one expression; `compile` gives one that may be used for many texts."""
 
     def __init__(self, text: str) -> None:
+        self._text = text
         self._node, self.groups, self.names = parse_groups(text)
         # A larger expression may cost its size for every byte; MAX_MATCH_WORK is for those that cost about one.
-        self._cost = max(1, _checked_size(self._node) // MAX_POSITIONS)
+        size = _checked_size(self._node)
+        self._cost = max(1, size // MAX_POSITIONS)
+        # With groups RE2 takes about twice as long.
+        self._steps = 2 * (1 if has_small_automaton(self._node, size) else size)
         _check_ends(self._node, _Extent(consumes=False, may_be_empty=True))
         _check_repeats(self._node)
         _check_after_ends(self._node)
@@ -364,6 +460,8 @@ class RegexMatches:
     def find(self, text: str) -> Iterator[Match]:
         """All matches from left to right as Java finds them, none within another."""
         plain = text.encode("utf-8", "replace")
+        if len(plain) > MIN_LONG_CHARACTERS and exceeds_limit(self._steps * len(plain), self._text):
+            raise TooMuchWork("finding a match takes too much work")
         searched, cut = plain, len(plain)
         # A text that has the mark itself is searched without marks: `$` then misses the place before its terminator.
         if self._ends and text and ord(text[-1]) in _ENDS and _MARK not in text:
@@ -380,7 +478,7 @@ class RegexMatches:
             spans = [_unmarked(match.span(group), cut, added) for group in range(self.groups + 1)]
             first, last = spans[0]
             work += _WORK_PER_MATCH + self._cost * ((len(plain) if self._reads_ahead else last) - start)
-            if work > MAX_MATCH_WORK:
+            if work > MAX_MATCH_WORK or exceeds_limit(work, self._text):
                 raise TooMuchWork("finding all matches takes too much work")
             # RE2 finds empty matches between the bytes of a UTF-8 sequence, where Java has no position.
             if first < len(plain) and plain[first] & 0xC0 == 0x80:

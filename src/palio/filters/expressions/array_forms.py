@@ -15,6 +15,7 @@ from palio.filters.expressions.coercion import Arrays, Scalars, Value
 from palio.filters.expressions.compiler import Compiled, CompiledOperand, Compiler, Form, strict_of_one, strict_of_two
 from palio.filters.expressions.functions import INTEGER
 from palio.filters.expressions.value_comparison import among
+from palio.filters.work_limit import ELEMENT_STEPS, exceeds_limit
 
 _VARIABLE_MARK: Final = "\0"  # no attribute of an event begins with it
 
@@ -86,6 +87,8 @@ def _of_elements(decisive: bool) -> Form:
         def run(event: Scalars, arrays: Arrays) -> Value:
             elements = array(event, arrays)
             if not isinstance(elements, tuple):
+                return None
+            if exceeds_limit(ELEMENT_STEPS * len(elements), f"{call.function}()"):
                 return None
             values = {name: event[name] for name in read if name in event}
             outcome: bool | None = neutral

@@ -17,6 +17,7 @@ from palio.filters.expressions.coercion import Arrays, Scalars, Value, ValueType
 from palio.filters.expressions.functions import ANY, FUNCTIONS, Function, FunctionParameter
 from palio.filters.expressions.static_analysis import Kinds
 from palio.filters.expressions.value_comparison import MIRRORED, comparison, comparison_with_text
+from palio.filters.work_limit import limit_calls
 
 Compiled: TypeAlias = Callable[[Scalars, Arrays], Value]
 
@@ -82,6 +83,7 @@ class Compiler:
         compute = function.implementation
         if compute is None:
             raise ValueError(f"{function.name} has no implementation")
+        compute = limit_calls(function.name, compute)
         if function.zoned:
             compute = partial(compute, self.zone)
         runs = [self.argument(part, function.parameter(at)) for at, part in enumerate(parts)]

@@ -43,6 +43,7 @@ from palio.filters.kinds import timestamp_position
 from palio.filters.like import LikePattern
 from palio.filters.regex import Regex
 from palio.filters.text_cache import TextCache
+from palio.filters.work_limit import limit_calls
 
 # Cached for patterns that come with events, which are parsed for every event.
 _parse_like = TextCache(LikePattern.parse)
@@ -85,7 +86,7 @@ def _prepared(compiler: Compiler, call: Call, parts: list[CompiledOperand]) -> C
     if None in values and call.function not in TAKES_NULL:
         return constant(None).run
     try:
-        compute = partial(PREPARED[call.function](*values), compiler.zone)
+        compute = limit_calls(call.function, partial(PREPARED[call.function](*values), compiler.zone))
     except ValueError:
         return constant(None).run
     return strict_of_one(compute, compiler.argument(first, FUNCTIONS[call.function].parameter(0)))
@@ -238,7 +239,7 @@ def _format_string(compiler: Compiler, call: Call, parts: list[CompiledOperand])
         write = PrintfFormat.parse(pattern.text).write
     except ValueError:
         return constant(None).run
-    return lenient(lambda *given: write(given), [value.run for value in values])
+    return lenient(limit_calls("format_string", lambda *given: write(given)), [value.run for value in values])
 
 
 PREPARED: Final[Mapping[str, Callable[..., Computes]]] = MappingProxyType(

@@ -18,6 +18,7 @@ from palio.filters.expressions import text_cast
 from palio.filters.expressions.coercion import FIRST_DAY, WIDE, Value
 from palio.filters.expressions.text_functions import TEXT_LIMIT
 from palio.filters.kinds import timestamp_position
+from palio.filters.work_limit import grows_too_long
 
 _SPECIFIER: Final = re.compile(r"%(?:([1-9][0-9]{0,3})\$)?([-#+ 0,(]*)([1-9][0-9]{0,6})?(?:\.([0-9]{1,4}))?([a-zA-Z%])")
 MAX_FORMAT_DIGITS: Final = 400  # after the point; a double has fewer before it, and both have to fit `WIDE`
@@ -73,7 +74,8 @@ class PrintfFormat(NamedTuple):
             if written is None or (size := size + len(written)) > TEXT_LIMIT:
                 return None
             made.append(written)
-        return "".join(made)
+        given = sum(len(value) for value in values if isinstance(value, str))
+        return None if grows_too_long(size, given, "format_string()") else "".join(made)
 
 
 def _specifier(

@@ -12,6 +12,7 @@ from string import ascii_uppercase, digits
 from typing import Any, Final, TypeVar
 
 from palio.filters.expressions.coercion import Value, low_64_bits
+from palio.filters.work_limit import grows_too_long
 
 TEXT_LIMIT: Final = 2**20  # characters
 INSTR_LIMIT: Final = 2**24  # characters of the part, as often as it is searched for
@@ -110,8 +111,10 @@ def concat_ws(separator: str | None, *parts: str | None) -> str | None:
 def replace(text: str, search: str, by: str = "") -> str | None:
     if not search:
         return text
-    if len(by) > len(search) and len(text) + text.count(search) * (len(by) - len(search)) > TEXT_LIMIT:
-        return None
+    if len(by) > len(search):
+        size = len(text) + text.count(search) * (len(by) - len(search))
+        if size > TEXT_LIMIT or grows_too_long(size, len(text), "replace()"):
+            return None
     return text.replace(search, by)
 
 
@@ -186,26 +189,27 @@ def locate(part: str | None, text: str | None, *position: int | None) -> Value:
 
 
 def lpad(run: str | bytes, size: int, *pad: str | bytes) -> str | bytes | None:
-    whole, filling = _padding(run, size, pad)
+    whole, filling = _padding(run, size, pad, "lpad()")
     return None if filling is None else filling + whole[: max(size, 0)]
 
 
 def rpad(run: str | bytes, size: int, *pad: str | bytes) -> str | bytes | None:
-    whole, filling = _padding(run, size, pad)
+    whole, filling = _padding(run, size, pad, "rpad()")
     return None if filling is None else whole[: max(size, 0)] + filling
 
 
-def _padding(run: str | bytes, size: int, pad: tuple[str | bytes, ...]) -> tuple[Any, Any]:
+def _padding(run: str | bytes, size: int, pad: tuple[str | bytes, ...], name: str) -> tuple[Any, Any]:
     """A text and its padding: blanks, or zero bytes, unless given."""
     whole, unit = _alike(run, pad[0]) if pad else (run, " " if isinstance(run, str) else b"\0")
-    if size > max(TEXT_LIMIT, len(whole)):
+    if size > max(TEXT_LIMIT, len(whole)) or grows_too_long(size, len(whole), name):
         return whole, None
     missing = max(size - len(whole), 0)
     return whole, (unit * (missing // len(unit) + 1))[:missing] if unit else unit
 
 
 def repeat(text: str, times: int) -> str | None:
-    return text * max(times, 0) if len(text) * times <= TEXT_LIMIT else None
+    size = len(text) * times
+    return None if size > TEXT_LIMIT or grows_too_long(size, len(text), "repeat()") else text * max(times, 0)
 
 
 def split_part(text: str, separator: str, number: int) -> str | None:
@@ -317,6 +321,8 @@ def levenshtein(left: str, right: str, most: int | None = None) -> int | None:
     """
     if len(left) * len(right) > MAX_LEVENSHTEIN_CELLS:
         return None
+    if len(left) > len(right):  # a column has a bit for each character of the left one
+        left, right = right, left
     distance = _distance(left, right)
     return distance if most is None or distance <= most else -1
 

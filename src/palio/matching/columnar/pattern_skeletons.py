@@ -15,7 +15,7 @@ from typing import Final, NamedTuple, TypeAlias
 import numpy as np
 
 from palio.filters.like import Gap, LikePattern
-from palio.filters.regex import Regex
+from palio.filters.regex import MAX_SMALL_STEPS, Regex, is_slow_expression
 from palio.filters.regex_outline import outline
 from palio.filters.regex_skeleton import RegexSkeleton, split_literals
 from palio.matching.columnar.array_types import AnyArray, Bytes, Int64s
@@ -175,7 +175,9 @@ class _Skeletons:
                 ends = _AT_START * (place == 0) | _AT_END * (place == end)
                 clauses.append([([~unit for unit in range(first, first + length)], ends)])
                 first += length
-        return self._add(key, flags, OF_FOLDED if example.ignore_case else OF_PLAIN, like_program(example), clauses)
+        # As for regular expressions, what may take many steps for a character is left to Python, which has limits.
+        program = like_program(example) if example.steps <= MAX_SMALL_STEPS else None
+        return self._add(key, flags, OF_FOLDED if example.ignore_case else OF_PLAIN, program, clauses)
 
     def of_regex(self, skeleton: RegexSkeleton) -> int:
         """The number of the skeleton of a regular expression."""
@@ -187,7 +189,9 @@ class _Skeletons:
             [(_units(text, skeleton.placeholders), _AT_START * at_start) for text, at_start in clause]
             for clause in literals
         ]
-        program = None if automaton is None else automaton_program(automaton, skeleton.placeholders)
+        # A kernel takes as many steps for a character as the automaton has positions; RE2 has limits for such.
+        is_slow = automaton is not None and is_slow_expression(skeleton.text)
+        program = None if automaton is None or is_slow else automaton_program(automaton, skeleton.placeholders)
         return self._add(skeleton, SKELETON_HAS_POINTS, OF_PLAIN, program, clauses)
 
     def _add(self, key: Hashable, flags: int, form: int, program: list[int] | None, clauses: _Clauses) -> int:

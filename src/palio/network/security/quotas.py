@@ -16,6 +16,7 @@ from typing import Final
 from palio.errors import InvalidArgument, LimitReached
 from palio.events import Limits as EventLimits
 from palio.events.values import DEFAULT_LIMITS
+from palio.filters.evaluation_cost import MAX_CALL_STEPS, evaluation_cost
 from palio.filters.filter import Filter
 from palio.filters.tree import And, Node, Or
 from palio.network.settings_validation import check_minimum, check_positive
@@ -39,6 +40,16 @@ class BrokerLimits:
     """Characters of a condition, as written and as stored; the worst of this size takes half a second."""
     filter_conjunctions: int = 4_096
     """Conjunctions of the normal form of subscription AND grant; a product of disjunctions grows fast."""
+    filter_steps: int = 64
+    """Steps for each character of a text that the patterns and functions of a condition may take."""
+    pattern_size: int = 1_000
+    """Characters, repetitions written out, of a pattern that takes as many steps for each character of a text."""
+    call_steps: int = MAX_CALL_STEPS * 2**20
+    """Steps that one search or one call may take for one event; beyond it a pattern does not match."""
+    matching_share: float = 0.25
+    """Seconds of each second that matching may take for the conditions of one principal."""
+    matching_burst_seconds: float = 2.0
+    """Seconds that matching may take for the conditions of one principal at once, after a pause."""
     frame_bytes: int = 8 * 1024 * 1024
     """Bytes of one frame, or of one request or message over HTTP."""
     batch_events: int = 10_000
@@ -78,7 +89,7 @@ def check_condition(text: str, limits: BrokerLimits) -> str:
 
 
 def check_filter(wanted: Filter, limits: BrokerLimits) -> Filter:
-    """Check the length of a filter and the number of its conjunctions.
+    """Check the length of a filter, the number of its conjunctions, and what evaluating it costs at worst.
 
     Costs time in the size of the filter.
     """
@@ -86,7 +97,26 @@ def check_filter(wanted: Filter, limits: BrokerLimits) -> Filter:
     most = limits.filter_conjunctions
     if _conjunctions(wanted.tree) > most:
         raise LimitReached("filter_conjunctions", most, "a condition that is too many alternatives, written out")
+    check_cost(wanted, limits)
     return wanted
+
+
+def check_cost(wanted: Filter, limits: BrokerLimits) -> None:
+    """Check what evaluating a filter may cost for one event."""
+    cost = evaluation_cost(wanted)
+    if cost.largest.size > limits.pattern_size:
+        name, size = cost.largest.name, cost.largest.size
+        reason = (
+            f"{name:.60} may take {size:,} steps for each character of a text; "
+            "write fewer repetitions, or an anchor, so that fewer ways lead to a match"
+        )
+        raise LimitReached("pattern_size", limits.pattern_size, reason)
+    if cost.steps > limits.filter_steps:
+        reason = (
+            f"the patterns and functions of the condition may take {cost.steps:,.0f} steps for each character of a "
+            f"text, {cost.costliest.steps:,.0f} of them {cost.costliest.name:.60}"
+        )
+        raise LimitReached("filter_steps", limits.filter_steps, reason)
 
 
 def restrict_filter(wanted: Filter, grant: Filter, limits: BrokerLimits) -> Filter:

@@ -22,6 +22,7 @@ from palio.errors import (
     WireError,
 )
 from palio.filters.filter import Filter
+from palio.filters.work_limit import WorkLimit, work_limit
 from palio.network import protocol
 from palio.network.channel import Channel
 from palio.network.error_codes import code_of
@@ -242,10 +243,13 @@ class ClientConnection:
         if self._log_queries == _MAX_LOG_QUERIES:
             raise LimitReached("queries", _MAX_LOG_QUERIES, "too many queries of this client are unanswered")
         self._log_queries += 1
-        reading = self._server.loop.run_in_executor(
-            None, answer_log_query, message, self._server.store.log, self._server.node, self.session.principal
-        )
+        reading = self._server.loop.run_in_executor(None, partial(self._query_log, message))
         reading.add_done_callback(partial(self._on_log_read, message.request))
+
+    def _query_log(self, message: LogQuery) -> LogAnswer:
+        server, limits = self._server, self._server.settings.limits
+        with work_limit(WorkLimit(limits.call_steps)):
+            return answer_log_query(message, server.store.log, server.node, self.session.principal, limits)
 
     def _on_log_read(self, request: int, reading: Future[LogAnswer]) -> None:
         self._log_queries -= 1

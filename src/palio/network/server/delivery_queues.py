@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 from msgspec import Raw
 from msgspec.structs import replace
 
-from palio.errors import Refused
+from palio.errors import PalioError, Refused
 from palio.network.protocol import Overflow, encode_numbers
 from palio.network.security.authorization import Principal, may_receive
 from palio.network.store.interface import Acknowledged
@@ -230,6 +230,10 @@ class DurableQueue:
         host.clients[self.client] = self
         if self._rivals:
             self._check_home_soon()
+
+    def withdraw(self, name: str, reason: PalioError) -> None:
+        """End it from the broker's side, for the session that has it now."""
+        self._session.withdraw(name, reason)
 
     @property
     def queued(self) -> int:

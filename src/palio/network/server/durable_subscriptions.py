@@ -102,11 +102,11 @@ def revise_durable(host: Host, name: str, principal: Principal | None) -> None:
     """Apply the changed grants of a principal, or its removal, to its durable subscriptions.
 
     The filter can only shrink here: it is what the last grant left of the request. A grant that grew takes effect when
-    the client subscribes again.
+    the client subscribes again. One that was put aside matches nothing, and keeps its queue.
     """
     for client, subscription, before in list(host.subscriptions_of_clients(f"{DURABLE_CLIENT_PREFIX}{name}/")):
         granted = Filter.nothing if principal is None else before & principal.may_subscribe
-        if granted == Filter.nothing:
+        if granted == Filter.nothing and (principal is None or before != Filter.nothing):
             host.request(client, UnsubscribeClient(subscription))
         elif granted != before:
             host.request(client, SubscribeClient(subscription, granted, "no", True))

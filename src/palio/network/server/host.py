@@ -13,16 +13,21 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any, Final, NamedTuple, Protocol, TypeVar, cast
 
-from palio.errors import PalioError
+from palio.errors import LimitReached, PalioError
 from palio.filters.filter import Filter
+from palio.filters.work_limit import WorkLimit, work_limit
 from palio.network.channel import Channel
 from palio.network.security.authorization import LinkFilters
+from palio.network.security.quotas import BrokerLimits, check_cost
 from palio.network.server.batch_delivery import Groups, SharedBatch
-from palio.network.server.delivery_queues import DeliveryPlan
+from palio.network.server.delivery_queues import DURABLE_CLIENT_PREFIX, DeliveryPlan
 from palio.network.server.log_queries import read_log_page
+from palio.network.server.matching_costs import ConditionCost, MatchingCosts
 from palio.network.server.persistence import Persistence
+from palio.network.server.put_aside import PutAside
 from palio.network.store.interface import Acknowledged, DeadLetterAdded, Store
 from palio.routing import codec
 from palio.routing.effects import (
@@ -57,6 +62,8 @@ from palio.routing.messages import (
     PublishBatch,
     PublishClient,
     PublishColumns,
+    SubscribeClient,
+    UnsubscribeClient,
 )
 from palio.routing.node import Arrived, Node, NodeInput
 
@@ -95,6 +102,9 @@ class ClientEnd(Protocol):
     def on_batch_end(self) -> None:
         """Send what the batch brought."""
 
+    def withdraw(self, name: str, reason: PalioError) -> None:
+        """End a subscription from the broker's side, and tell the client why."""
+
 
 class QueueEnd(ClientEnd, Protocol):
     """Receiver for one durable subscription, whose events come by its queue on disk."""
@@ -114,7 +124,7 @@ class DurableEntry(NamedTuple):
 class Host:
     """One routing node with its links, its clients and its store."""
 
-    def __init__(self, node: Node, store: Store) -> None:
+    def __init__(self, node: Node, store: Store, limits: BrokerLimits | None = None, data: Path | None = None) -> None:
         self.node = node
         self._broker = node.broker
         self.broker_id = node.broker.node
@@ -143,6 +153,10 @@ class Host:
         # One reader: several threads would keep the loop waiting for the interpreter lock all the same.
         self._readers = ThreadPoolExecutor(1, "palio-read")
         self._closed = False
+        self.put_aside = PutAside(data)
+        self.matching_costs = MatchingCosts(
+            limits or BrokerLimits(), self.now, self.run_off_loop, self._principal_of, self._put_aside
+        )
 
     # Inputs
 
@@ -159,6 +173,11 @@ class Host:
 
     def request(self, client: Client, request: ClientRequest | BatchRequest) -> None:
         """Hand a client's request to the broker."""
+        if type(request) is SubscribeClient:
+            self.matching_costs.add(client, request.name, request.wanted)
+        elif type(request) is UnsubscribeClient:
+            self.matching_costs.remove(client, request.name)
+            self.put_aside.remove(client, request.name)
         self.enqueue(Requested(client, request, self.now()))
 
     def after_pending(self, call: Callable[[], None]) -> None:
@@ -225,8 +244,12 @@ class Host:
         self.counts["batches"] += 1
         self.counts["in"] += sum(map(_count_events, inputs))
         self.is_handling = True  # channels flush after the batch, not in a turn of the loop each
+        started = time.thread_time()
         try:
-            for effect in self.node.handle_batch(inputs, self.now()):
+            with work_limit(self.matching_costs.work):
+                effects = self.node.handle_batch(inputs, self.now())
+            self.matching_costs.note_batch(time.thread_time() - started, inputs)
+            for effect in effects:
                 _CARRY_OUT[type(effect)](self, effect)
             # Only now is it known that no event of this batch has filled a queue of policy `block`.
             if self._held and not self._blocking:
@@ -253,6 +276,47 @@ class Host:
         touched, self._touched = self._touched, {}
         for client in touched:
             client.on_batch_end()
+
+    # Costly conditions
+
+    def begin_matching(self) -> None:
+        """Take over the durable subscriptions of an earlier run; those that cost more than the limits are put aside.
+
+        A condition that was accepted under higher limits must not stop this broker again.
+        """
+        self.put_aside.read()
+        for client, name, wanted in list(self.subscriptions_of_clients(DURABLE_CLIENT_PREFIX)):
+            self.matching_costs.add(client, name, wanted)
+            try:
+                check_cost(wanted, self.matching_costs.limits)
+            except LimitReached as error:
+                self._put_aside_durable(client, name, wanted, error)
+
+    def _principal_of(self, client: Client) -> str:
+        if client.startswith(DURABLE_CLIENT_PREFIX):
+            return client.removeprefix(DURABLE_CLIENT_PREFIX).split("/", 1)[0]
+        principal = getattr(self.clients.get(client), "principal", None)
+        return "" if principal is None else str(principal.name)
+
+    def _put_aside(self, cost: ConditionCost, error: LimitReached) -> None:
+        """Stop evaluating a condition, and tell its owner."""
+        log.warning(
+            "a condition is put aside",
+            extra={"principal": cost.principal, "subscription": cost.name, "reason": str(error)},
+        )
+        self.drops["condition put aside"] += 1
+        if cost.client.startswith(DURABLE_CLIENT_PREFIX):
+            self._put_aside_durable(cost.client, cost.name, cost.wanted, error)
+        elif (end := self.clients.get(cost.client)) is not None:
+            end.withdraw(cost.name, error)
+
+    def _put_aside_durable(self, client: Client, name: str, wanted: Filter, error: LimitReached) -> None:
+        self.put_aside.add(client, name, wanted, error)
+        # Its queue stays: under a known name another condition takes the place of the first.
+        self.request(client, SubscribeClient(name, Filter.nothing, "no", True))
+        end = self.clients.get(client)
+        if end is not None:
+            end.withdraw(name, error)
 
     # Backpressure: a full queue of policy `block` withholds confirmations here and credit from neighbours. Connections
     # are read all the same, since they also carry the acknowledgements and credit that make room again.
@@ -431,7 +495,8 @@ class Host:
     def _read(self, effect: Read) -> None:
         def read() -> BrokerLogPage | None:
             try:
-                return read_log_page(effect, self._store.log, self.broker_id)
+                with work_limit(WorkLimit(self.matching_costs.limits.call_steps)):
+                    return read_log_page(effect, self._store.log, self.broker_id)
             except PalioError:
                 return None
 

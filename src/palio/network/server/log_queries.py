@@ -12,6 +12,7 @@ from palio.errors import ExpiredOffset
 from palio.filters.filter import Filter
 from palio.network.protocol import LogAnswer, LogAnswerEvent, LogQuery
 from palio.network.security.authorization import Principal, effective_filter, may_receive
+from palio.network.security.quotas import BrokerLimits
 from palio.network.store.interface import Log, LogEntry
 from palio.routing import codec
 from palio.routing.effects import Read
@@ -36,9 +37,11 @@ def read_log_page(read: Read, log: Log, node: int) -> BrokerLogPage:
     return BrokerLogPage(node, oldest, start, next, end, until, events)
 
 
-def answer_log_query(query: LogQuery, log: Log, node: int, principal: Principal) -> LogAnswer:
+def answer_log_query(
+    query: LogQuery, log: Log, node: int, principal: Principal, limits: BrokerLimits | None = None
+) -> LogAnswer:
     """The events of a log that a client asks for and may receive; an expired offset is answered by the oldest one."""
-    wanted = effective_filter(query.wanted, principal)
+    wanted = effective_filter(query.wanted, principal, limits)
     oldest, after = log.bounds()
     start = log.find(query.time) if query.time is not None else query.start or oldest
     stop = min(after, start + min(max(0, query.limit), _MAX_QUERY_EVENTS))

@@ -131,7 +131,8 @@ class Server:
         node.broker.index_filters()
         self.quotas = Quotas(self.settings.limits, self.loop.time)
         self.refusals = RefusalLog(self.loop.time)
-        self.host = Host(node, self.store)
+        self.host = Host(node, self.store, self.settings.limits, self.settings.data)
+        self.host.begin_matching()
         self.host.enqueue_all([])  # an empty batch, in which the node resumes unfinished deliveries
         self.neighbours = Neighbours(self.host, self.settings, self.authenticator)
         self._startup_barrier = StartupBarrier(lambda: self.neighbours.are_known, self.settings.flow.patience)

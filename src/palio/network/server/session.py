@@ -41,6 +41,7 @@ from palio.network.server.delivery_queues import (
     DeliveryQueue,
     DurableQueue,
     SubscribeOptions,
+    durable_client,
 )
 from palio.network.server.durable_subscriptions import check_subscription_quota
 from palio.network.server.leases import Leases
@@ -201,6 +202,8 @@ class Session:
         if options.completeness and not self._host.has_completeness:
             raise Refused("the brokers send no watermarks; they are started with --option completeness=SECONDS")
         granted = effective_filter(wanted, self.principal, self._limits)
+        if durable:
+            self._host.put_aside.check(durable_client(self.principal, name), name, granted)
         check_subscription_quota(self._host, self.principal, self._quotas, name, durable)
         self._quotas.subscriptions.take(self.principal.name)
         delivery_queue: DeliveryQueue | DurableQueue | None = self.delivery.group(group)
@@ -427,6 +430,16 @@ class Session:
         for delivery_queue in self.delivery.queues():
             delivery_queue.retain(lambda event: revision.keeps(codec.decode_event(event.body)))
 
+    def withdraw(self, name: str, reason: PalioError) -> None:
+        """End a subscription from the broker's side; a durable one stays, with its queue."""
+        if name not in self.queues:
+            return
+        if isinstance(self.queues[name], DurableQueue):
+            self.detach(name)
+        else:
+            self.request_unsubscription(name)
+        self.on_withdrawn(name, reason)
+
     def _end_if_empty(self, name: str, reason: PalioError) -> None:
         if not self.queues and self.failure is None:
             self.failure = reason
@@ -462,6 +475,7 @@ class Session:
             self.detach(name)
         # Before `ClientGone`: events that are still under way to this client count as dropped from now on.
         self._host.clients.pop(self.client, None)
+        self._host.matching_costs.remove_client(self.client)
         self._host.enqueue(ClientGone(self.client))
         self._advertisement_leases.close()
         publications, self._pending_publications, self._busy = self._pending_publications, {}, []

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from palio import __version__
 from palio.network.server.delivery_queues import DeliveryQueue
@@ -12,6 +12,8 @@ from palio.network.server.durable_subscriptions import DurableStatus, durable_st
 if TYPE_CHECKING:
     from palio.network.server.process import Server
     from palio.network.server.session import Session
+
+_MAX_SLOWEST: Final = 50
 
 
 def status_of(server: Server) -> dict[str, Any]:
@@ -47,6 +49,9 @@ def status_of(server: Server) -> dict[str, Any]:
         "rates": server.rates,
         "counts": dict(host.counts),
         "drops": dict(host.drops),
+        "slowest": host.matching_costs.describe_slowest(_MAX_SLOWEST),
+        "matching_seconds": host.matching_costs.total_seconds,
+        "put_aside": host.put_aside.describe(),
         "refusals": dict(server.refusals.counts),
         "failed_handshakes": dict(server.handshakes.failures),
         "arrivals": dict(server.arrivals),
