@@ -10,8 +10,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from click.testing import CliRunner
+from pyarrow import csv, parquet
 
 import palio
 from palio.cli.main import palio as main
@@ -41,6 +43,25 @@ def test_events_go_from_publish_to_subscribe_and_status_tells(broker: Broker, tm
     assert broker.url in out
     assert "identity propagation, content forwarding" in out
     assert "last as long as the broker" in out
+
+
+@pytest.mark.parametrize("how", [(), ("--unconfirmed",)])
+@pytest.mark.parametrize("format", ["parquet", "csv", "csv.gz", "jsonl"])
+def test_the_rows_of_a_file_are_published_in_batches(broker: Broker, tmp_path: Path, format: str, how: Any) -> None:
+    path, rows = tmp_path / f"quotes.{format}", [{"price": price, "symbol": "ACME"} for price in range(2_500)]
+    table = pa.Table.from_pylist(rows)
+    match format:
+        case "parquet":
+            parquet.write_table(table, path)
+        case "jsonl":
+            path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+        case _:
+            with pa.output_stream(path, compression="gzip" if format == "csv.gz" else None) as stream:
+                csv.write_csv(table, stream)
+    with subscribed(broker.url, "price >= 2490 AND symbol = 'ACME'", "--count", "10") as subscriber:
+        code, out, _ = command("publish", str(path), *how, "--json", "--connect", broker.url)
+        assert (code, json.loads(out)["published"]) == (0, 2_500)
+        assert [json.loads(line)["price"] for line in subscriber.end()[1].splitlines()] == list(range(2_490, 2_500))
 
 
 @pytest.mark.parametrize("how", [(), ("--unconfirmed",)])

@@ -139,6 +139,17 @@ def test_changed_bytes_are_a_batch_of_readable_events_or_an_error() -> None:
     assert read
 
 
+def test_a_wide_table_is_published_in_batches_within_the_bounds() -> None:
+    wide = pa.table({f"a{number:0200}": [None, 1] * 500 for number in range(2_000)})
+    batches = list(batches_of(wide))
+    assert [len(each) for each in batches] == [500, 500]
+    with pytest.raises(WireError, match="bytes"):
+        decode_batch(encode_batch(batches[0]))  # type: ignore[arg-type]
+    part = batches[0].slice(0, 50)  # type: ignore[union-attr]
+    assert len(decode_batch(encode_batch(part))) == 50
+    assert sum(map(len, bodies_of(part))) <= part.event_bytes()[1]
+
+
 def forged(**changes: Any) -> bytes:
     """A batch of two rows with one column of texts, in which some parts are others."""
     texts = [4, b"", b"ab", b"\x00\x00\x00\x00\x01\x00\x00\x00\x02\x00\x00\x00"]
@@ -153,6 +164,7 @@ def test_the_batch_that_is_forged_below_is_right_without_changes() -> None:
 BEYOND = b"\x00\x00\x00\x00\x01\x00\x00\x00\xff\xff\xff\x7f"
 BACKWARDS = b"\x00\x00\x00\x00\x02\x00\x00\x00\x01\x00\x00\x00"
 NEGATIVE = b"\x00\x00\x00\x00\xff\xff\xff\xff\x02\x00\x00\x00"
+IDS = [4, b"", b"a" * 100, b"".join(number.to_bytes(4, "little") for number in range(101))]
 OFFSETS = b"\x00\x00\x00\x00\x01\x00\x00\x00\x02\x00\x00\x00"
 
 
@@ -185,6 +197,8 @@ OFFSETS = b"\x00\x00\x00\x00\x01\x00\x00\x00\x02\x00\x00\x00"
         {"columns": [["a" * 1_001, [0, b"", b""]]]},
         {"columns": [[".".join("a" * 101), [0, b"", b""]]]},
         {"columns": [[str(number), [0, b"", b""]] for number in range(10_001)]},
+        {"columns": [[str(number), [0, b"", b""]] for number in range(9_000)], "rows": 200},
+        {"columns": [[f"{number:0999}", [0, b"", b""]] for number in range(500)], "rows": 100, "ids": IDS},
         {"ids": [4, b"\x01", b"ab", OFFSETS]},
         {"ids": [4, b"", b"ab", b"\x00\x00\x00\x00\x00\x00\x00\x00\x02\x00\x00\x00"]},
         {"ids": [2, b"", bytes(16)]},

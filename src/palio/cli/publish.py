@@ -7,19 +7,29 @@ import os
 import stat
 import sys
 import time
-from collections.abc import AsyncIterable, AsyncIterator, Iterable, Iterator
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Iterator
+from functools import partial
 from math import inf
 from pathlib import Path
-from typing import IO, Final
+from typing import IO, TYPE_CHECKING, Final, TypeAlias
 
 import click
 
 from palio.cli import terminal
 from palio.cli.common_options import BrokerLocation, broker_options, language_option
-from palio.errors import EventError, InputError, InvalidArgument
+from palio.errors import EventError, InputError, InvalidArgument, LimitReached, NotAdvertised, NotPermitted
 from palio.events import Event
+from palio.files.events import read_events
 from palio.filters.filter import Filter
 
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from palio.network.client.broker import Broker
+
+_Batch: TypeAlias = "list[Event] | pa.RecordBatch"
+_BATCH_EVENTS: Final = 1_000
+_COLUMNAR_FORMATS: Final = frozenset(("csv", "parquet"))
 _EVENTS_PER_PROGRESS_UPDATE: Final = 1_000
 _MAX_LINE_BYTES: Final = 16 * 1024 * 1024  # of a pipe; asyncio's own limit of 64 KiB is too small for events
 _STDIN: Final = "standard input"
@@ -39,17 +49,19 @@ def publish(
 ) -> None:
     """Publish an event, or a file of them.
 
-    EVENT is the text of a JSON object. FILE has one on each line; - and nothing at all is standard input.
+    EVENT is the text of a JSON object. FILE has one on each line, or rows of Parquet or CSV by its name; - and nothing
+    at all is standard input. The events of a file travel in batches, each of which the broker takes as a whole.
 
     \b
     Examples:
       palio publish '{"symbol": "ACME", "price": 120}'
       palio publish quotes.jsonl --unconfirmed
+      palio publish quotes.parquet
       tail -f quotes.jsonl | palio publish
     """
     if event is None and sys.stdin.isatty():
         raise click.UsageError("give an event, a file of events, or pipe events in")
-    events = _events(event)
+    batches, events = _read(event)
 
     async def publish_all() -> None:
         count, began, is_whole = 0, time.perf_counter(), False
@@ -68,8 +80,16 @@ def publish(
                     if done % _EVENTS_PER_PROGRESS_UPDATE == 0:
                         progress.update(task, done=terminal.plural(done, "event"))
 
+                def show_from(before: int, done: int) -> None:
+                    show(before + done)
+
                 try:
-                    await broker.publish_all(events, confirm=not unconfirmed, show=show)
+                    if batches is not None:
+                        for batch in batches:
+                            await _publish_batch(broker, batch, not unconfirmed, partial(show_from, count))
+                            show(count + len(batch))
+                    else:
+                        await broker.publish_all(events, confirm=not unconfirmed, show=show)
                     is_whole = True
                 finally:  # also on Ctrl-C and errors: a publisher must know from where to continue
                     _report(count, time.perf_counter() - began, is_whole, as_json)
@@ -92,17 +112,49 @@ def _is_json(event: str) -> bool:
     return event.lstrip().startswith("{")  # a file whose name begins so can be given as ./{…
 
 
-def _events(event: str | None) -> Iterable[Event] | AsyncIterable[Event]:
+def _read(event: str | None) -> tuple[Iterator[_Batch] | None, Iterable[Event] | AsyncIterable[Event]]:
+    """The batches of a file, or the events of an argument or a pipe, which are published as they come."""
     if event is None or event == "-":
         # A pipe is read by the event loop, which refuses regular files.
         stream = sys.stdin.buffer
-        return _read_lines(stream, _STDIN) if stat.S_ISREG(os.fstat(stream.fileno()).st_mode) else _read_pipe(stream)
+        if stat.S_ISREG(os.fstat(stream.fileno()).st_mode):
+            return _in_batches(_read_lines(stream, _STDIN)), ()
+        return None, _read_pipe(stream)
     if _is_json(event):
-        return [Event.from_json(event)]
+        return None, [Event.from_json(event)]
     path = Path(event)
     if not path.is_file():
         raise InvalidArgument(f"{event!r} is no JSON object, and no file of them")
-    return _read_lines(path.open("rb"), event)
+    if not _COLUMNAR_FORMATS.isdisjoint(path.name.lower().split(".")[1:]):
+        return iter(read_events(path, batch_size=_BATCH_EVENTS)), ()
+    return _in_batches(_read_lines(path.open("rb"), event)), ()
+
+
+def _in_batches(events: Iterator[Event]) -> Iterator[list[Event]]:
+    """Events in lists; those before an error come first."""
+    pending: list[Event] = []
+    try:
+        for event in events:
+            pending.append(event)
+            if len(pending) == _BATCH_EVENTS:
+                yield pending
+                pending = []
+    except InputError:
+        if pending:
+            yield pending
+        raise
+    if pending:
+        yield pending
+
+
+async def _publish_batch(broker: Broker, batch: _Batch, confirm: bool, show: Callable[[int], None]) -> None:
+    try:
+        await broker.publish_many(batch, confirm=confirm)
+    except (NotPermitted, NotAdvertised, LimitReached):
+        if not isinstance(batch, list) or not confirm:
+            raise
+        # One by one up to the event that is refused: those before it are published, and the error is its own.
+        await broker.publish_all(batch, confirm=True, show=show)
 
 
 def _read_lines(stream: IO[bytes], source: str) -> Iterator[Event]:

@@ -29,6 +29,11 @@ from palio.events.names import check_path, enclosing_paths, quote_segment
 from palio.events.values import DEFAULT_LIMITS, Limits, Value
 
 BATCH_ROWS: Final = 4_096  # rows of a batch, unless a caller bounds them otherwise
+# Nulls take no bytes in a column, bits one eighth, and a name is there once: without these bounds a small batch could
+# become gigabytes of single events.
+MAX_BATCH_VALUES: Final = 1_000_000
+MAX_BATCH_EVENT_BYTES: Final = 32 * 1024 * 1024  # of all events, written one by one
+_ENVELOPE_BYTES: Final = 64  # of an event beside its content, at most
 MIN_COLUMN_ROWS: Final = 16  # below which events cost less one by one
 TIME_TYPE: Final = pa.timestamp("us", tz="UTC")
 COLUMN_TYPES: Final = (
@@ -135,15 +140,24 @@ class EventBatch:
         times = nothing if self.times is None else read_column(self.times)
         return self.ids.to_pylist(), sources, times, contents
 
-    def largest_row_bytes(self) -> int:
-        """An upper bound of the bytes of the largest event, as a message has it."""
-        # A value of fixed size has at most 9 bytes and its type; a decimal is written as digits.
-        fixed = sum(len(name.encode()) + 5 + 64 for name in self.columns.schema.names) + 64
+    def event_bytes(self) -> tuple[int, int]:
+        """Upper bounds of the bytes of the largest event, and of all events, as single messages have them."""
+        # A value that is no text has at most 14 bytes, a decimal at most 48; a name of more than 255 has 5 before it.
+        fixed = _ENVELOPE_BYTES
         variable = np.zeros(len(self), np.int64)
-        for column in (*self.columns.columns, self.ids, self.sources):
-            if column is not None and (_types.is_string(column.type) or _types.is_binary(column.type)):
-                variable += pc.fill_null(pc.binary_length(column), 0).to_numpy(zero_copy_only=False)
-        return fixed + int(variable.max(initial=0))
+        for name, column in zip(self.columns.schema.names, self.columns.columns, strict=True):
+            fixed += len(name.encode()) + 5 + (48 if _types.is_decimal(column.type) else 14)
+            _add_lengths(variable, column)
+        _add_lengths(variable, self.ids)
+        if self.sources is not None:
+            _add_lengths(variable, self.sources)
+        return fixed + int(variable.max(initial=0)), fixed * len(self) + int(variable.sum())
+
+
+def _add_lengths(lengths: npt.NDArray[np.int64], column: pa.Array) -> None:
+    """Add the bytes of texts to those of their rows."""
+    if _types.is_string(column.type) or _types.is_binary(column.type):
+        lengths += pc.fill_null(pc.binary_length(column), 0).to_numpy(zero_copy_only=False)
 
 
 def batches_of(
@@ -186,6 +200,7 @@ def _batches_of_table(
     table: pa.Table, ids: Any, source: str | None, rows: int, limits: Limits
 ) -> Iterator[EventBatch | list[Event]]:
     given = None if ids is None else _given_ids(ids, table.num_rows)
+    rows = min(rows, max(1, MAX_BATCH_VALUES // max(1, table.num_columns)))
     begin = 0
     for piece in table.to_batches(max_chunksize=rows):
         if not piece.num_rows:
@@ -198,7 +213,8 @@ def _batches_of_table(
         begin += piece.num_rows
         sources = None if source is None else pa.repeat(pa.scalar(source, pa.string()), piece.num_rows)
         columns = canonical_columns(piece, limits)
-        if columns is None:
+        # A structure is several columns, so that there may be too many values all the same.
+        if columns is None or columns.num_columns * columns.num_rows > MAX_BATCH_VALUES:
             contents = Event.from_arrow(piece, limits=limits)
             events = zip(contents, own.to_pylist(), strict=True)
             yield [Event(each.attributes, id=id, source=source, limits=limits) for each, id in events]
@@ -304,6 +320,8 @@ def _runs(events: Sequence[Event]) -> Iterator[EventBatch | list[Event]]:
 def batch_of_events(events: Sequence[Event]) -> EventBatch | None:
     """Events with the same attributes as columns; None where the values of one are of several kinds, or arrays."""
     names = list(events[0].attributes)
+    if len(names) * len(events) > MAX_BATCH_VALUES:
+        return None
     # Arrays of objects are beside the attributes (`GroupedAttributes`).
     if not names or any(type(event.attributes) is not dict for event in events):
         return None

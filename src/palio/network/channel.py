@@ -113,6 +113,7 @@ class Channel(asyncio.Protocol):
         self.heartbeat = heartbeat
         self.is_full = False
         self.is_closing = False
+        self.may_defer = False  # whether its frames may wait for those of the next batches, where there is a backlog
         self._reader = FrameReader(limit)
         self._loop = asyncio.get_running_loop()
         self._out: list[bytes] = []

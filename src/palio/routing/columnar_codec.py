@@ -3,7 +3,8 @@
 Not Arrow's IPC format: that has compression, dictionaries, nested types, metadata and offsets from one part of a
 message to another, and each of these would have to be bounded before a hostile message is read. Here a column is a
 name, the number of its type, and up to three buffers whose lengths follow from the number of rows, but for the last one
-of texts. A batch of ten rows has some ten bytes for each column beside the values, where IPC has hundreds.
+of texts. A batch of ten rows has some ten bytes for each column beside the values, where IPC has hundreds. The values
+of a batch and the bytes of its events are bounded as if each had come alone.
 
 Whatever the bytes are, the result is a batch whose rows are events that could have come one by one, or an error:
 lengths are checked before Arrow sees a buffer, Arrow validates offsets, UTF-8 and decimals, and names, times and ids
@@ -22,7 +23,15 @@ from msgspec import Struct
 
 from palio.errors import EventError, WireError
 from palio.events.arrow import DAYS_RANGE, MICROS_RANGE
-from palio.events.batches import COLUMN_TYPES, TIME_TYPE, EventBatch, check_names, is_within
+from palio.events.batches import (
+    COLUMN_TYPES,
+    MAX_BATCH_EVENT_BYTES,
+    MAX_BATCH_VALUES,
+    TIME_TYPE,
+    EventBatch,
+    check_names,
+    is_within,
+)
 from palio.events.values import DEFAULT_LIMITS, MAX_DECIMAL_DIGITS, Limits
 from palio.routing import codec
 
@@ -76,6 +85,9 @@ def decode_batch(data: bytes, limits: Limits = DEFAULT_LIMITS) -> EventBatch:
     read = _decode(data)
     if not 0 < read.rows <= MAX_BATCH_ROWS:
         raise WireError(f"a batch of {read.rows:,} events, where one has from 1 to {MAX_BATCH_ROWS:,}")
+    values = read.rows * len(read.columns)
+    if values > MAX_BATCH_VALUES:
+        raise WireError(f"a batch of {values:,} values, where one has up to {MAX_BATCH_VALUES:,}")
     names = tuple(name for name, _ in read.columns)
     check_names(names, limits)
     columns = pa.RecordBatch.from_arrays(
@@ -91,7 +103,11 @@ def decode_batch(data: bytes, limits: Limits = DEFAULT_LIMITS) -> EventBatch:
     times = None if read.times is None else _array_of(read.times, read.rows)
     if times is not None and times.type != TIME_TYPE:
         raise EventError(f"the time of an event must be a timestamp, not {times.type}", "time")
-    return EventBatch(columns, ids, sources, times)
+    batch = EventBatch(columns, ids, sources, times)
+    total = batch.event_bytes()[1]
+    if total > MAX_BATCH_EVENT_BYTES:
+        raise WireError(f"a batch of events of {total:,} bytes, where they have up to {MAX_BATCH_EVENT_BYTES:,}")
+    return batch
 
 
 def bodies_of(batch: EventBatch) -> list[bytes]:

@@ -21,7 +21,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 from palio.errors import ConnectionFailed, ExpiredOffset, InvalidArgument, LivesElsewhere, PalioError
 from palio.events import Event
-from palio.events.batches import BATCH_ROWS, EventBatch, batches_of
+from palio.events.batches import BATCH_ROWS, MAX_BATCH_EVENT_BYTES, EventBatch, batches_of
 from palio.filters.filter import Filter
 from palio.network import protocol
 from palio.network.addresses import Address, parse_addresses
@@ -341,7 +341,7 @@ class Broker:
 
     async def _publish_batch(self, batch: EventBatch, confirm: bool) -> None:
         body = encode_batch(batch)
-        if len(body) > self.connection.longest_body:
+        if len(body) > self.connection.longest_body or batch.event_bytes()[1] > MAX_BATCH_EVENT_BYTES:
             if len(batch) == 1:
                 await self.publish_all(batch.events(), confirm=confirm)
                 return

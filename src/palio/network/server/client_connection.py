@@ -94,6 +94,7 @@ class ClientConnection:
         self._submit = session.submit  # bound once, for the hot path
         self._max_filter_frame_bytes = server.settings.limits.filter_bytes + _FRAME_OVERHEAD_BYTES
         channel.receiver = self
+        channel.may_defer = True
         session.on_ready = self._send_queued
         session.delivery.send_direct = self._send_direct
         if columns:

@@ -75,6 +75,9 @@ _MAX_BATCH_INPUTS: Final = 64
 # Backlog beyond which batches follow each other without reading from connections in between. One turn of the loop reads
 # over a thousand small requests from each connection: a fast sender would outpace the batches, and fill the memory.
 _MAX_BACKLOG_INPUTS: Final = 2_048
+# Batches whose deliveries leave in one write for each client, and the bytes of their events.
+_MAX_DEFERRED_BATCHES: Final = 16
+_MAX_DEFERRED_BYTES: Final = 1024 * 1024
 
 
 class LinkEnd(Protocol):
@@ -145,6 +148,9 @@ class Host:
         self._is_reading = False  # a connection is enqueuing; `end_reading` decides when the batch begins
         self._batch_ended = 0.0
         self._unflushed: list[Channel] = []
+        self._deferred: list[Channel] = []  # those that are flushed when there is no backlog any more
+        self._deferred_batches = 0
+        self._deferred_bytes = 0
         self._timers: dict[str, asyncio.TimerHandle] = {}
         self._touched: dict[ClientEnd, None] = {}
         self._blocking: set[object] = set()  # full queues of policy `block`
@@ -209,8 +215,8 @@ class Host:
             self._schedule()
 
     def flush_later(self, channel: Channel) -> None:
-        """Write what a channel has to send when the batch is done."""
-        self._unflushed.append(channel)
+        """Write what a channel has to send when the batch is done, or after the next ones where it may wait."""
+        (self._deferred if channel.may_defer else self._unflushed).append(channel)
 
     def run_off_loop(self, call: Callable[[], T]) -> asyncio.Future[T]:
         """Run a slow computation in the reader thread; such calls run one after the other."""
@@ -262,7 +268,28 @@ class Host:
             unflushed, self._unflushed = self._unflushed, []
             for channel in unflushed:
                 channel.flush()
+            self._flush_deferred(inputs)
             self._batch_ended = self.now()
+
+    def _flush_deferred(self, inputs: list[NodeInput]) -> None:
+        """Write to clients, unless the next batch is waiting already and has more for them.
+
+        A write, and the wake-up of its reader, costs more than the event in it: with a thousand connections a batch
+        has one event or two for each. Links are never deferred, since other brokers work on what they get meanwhile.
+        """
+        self._deferred_batches += 1
+        self._deferred_bytes += sum(map(_event_bytes, inputs))
+        if (
+            self._inputs
+            and self._deferred_batches < _MAX_DEFERRED_BATCHES
+            and self._deferred_bytes < _MAX_DEFERRED_BYTES
+            and not self._closed
+        ):
+            return
+        self._deferred_batches = self._deferred_bytes = 0
+        deferred, self._deferred = self._deferred, []
+        for channel in deferred:
+            channel.flush()
 
     def _call_after(self, handled: int) -> None:
         waiting, self._after_inputs = self._after_inputs, []
@@ -540,6 +567,14 @@ def _count_events(input: NodeInput) -> int:
     if type(request) is PublishBatch:
         return len(request.events)
     return len(request.batch) if type(request) is BatchRequest else type(request) is PublishClient
+
+
+def _event_bytes(input: NodeInput) -> int:
+    """The bytes of a published event, or of one that came by a link; of another input they do not matter."""
+    if type(input) is Arrived:
+        return len(input.data)
+    body: bytes = getattr(input.request, "body", b"") if type(input) is Requested else b""
+    return len(body)
 
 
 _CARRY_OUT: Final[dict[type, Callable[[Host, Any], None]]] = {

@@ -348,7 +348,7 @@ class Session:
                 self._publish_grant = ColumnGrant(self.principal.may_publish)
             admitted = batch_published_by(self.principal, batch, self._publish_grant)
         bodies = None
-        if admitted.largest_row_bytes() > self._max_event_bytes:  # by its upper bound; so each is looked at
+        if admitted.event_bytes()[0] > self._max_event_bytes:  # by its upper bound; so each is looked at
             bodies = bodies_of(admitted)
             longest = max(map(len, bodies))
             if longest > self._max_event_bytes:

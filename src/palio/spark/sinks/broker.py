@@ -75,14 +75,24 @@ class EventDelivery:
                 try:
                     for batch in batches:
                         for start in range(0, batch.num_rows, self.max_pending):
-                            events = self._events(batch.slice(start, self.max_pending))
-                            refused = runner.run(_publish(broker, events))
+                            piece = batch.slice(start, self.max_pending)
+                            refused = runner.run(self._publish(broker, piece))
                             yield from refused
-                            yield len(events) - len(refused)
+                            yield piece.num_rows - len(refused)
                 finally:
                     runner.run(connection.__aexit__(None, None, None))
         except PalioError as error:
             raise PipelineError(f"{self.brokers.urls[0]}: {error}") from None
+
+    async def _publish(self, broker: Broker, batch: pa.RecordBatch) -> list[tuple[Message, str]]:
+        """Publish rows as columns; where the broker refuses them, one by one, to find out which it refuses."""
+        contents = pa.RecordBatch.from_arrays(batch.columns[1:], names=batch.schema.names[1:])
+        try:
+            await broker.publish_many(contents, ids=batch.column(0), source=self.source, confirm=True)
+        except (NotPermitted, NotAdvertised):
+            # Those that were accepted before the refusal are accepted once: the broker knows them by their ids.
+            return await _publish_singly(broker, self._events(batch))
+        return []
 
     def _events(self, batch: pa.RecordBatch) -> list[Event]:
         """The rows as events; the first column has their ids."""
@@ -92,7 +102,7 @@ class EventDelivery:
         return [Event(each.attributes, id=name, source=self.source) for name, each in rows]
 
 
-async def _publish(broker: Broker, events: list[Event]) -> list[tuple[Message, str]]:
+async def _publish_singly(broker: Broker, events: list[Event]) -> list[tuple[Message, str]]:
     reasons = await asyncio.gather(*(_publish_one(broker, each) for each in events))
     return [(_message(each), reason) for each, reason in zip(events, reasons, strict=True) if reason is not None]
 

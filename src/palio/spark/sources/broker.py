@@ -34,7 +34,8 @@ from pyspark.sql.datasource import (
 )
 
 from palio.errors import EventError, PalioError, PipelineError
-from palio.events import Event
+from palio.events import Event, quote_segment
+from palio.events.arrow import read_column
 from palio.filters.filter import Filter
 from palio.network.client.broker import LoggedEvent
 from palio.spark.connections import Brokers
@@ -195,19 +196,18 @@ class EventPublisher:
     def from_options(cls, options: Mapping[str, str]) -> EventPublisher:
         return cls(Brokers.from_options(options), options.get("id"), options.get("source"))
 
-    def events(self, batches: Iterator[pa.RecordBatch], name: str) -> Iterator[Event]:
-        """The rows as events; `name` is the prefix of their ids."""
-        row = 0
-        for batch in batches:
-            for each in Event.from_arrow(batch):
-                id = f"{name}-{row}"
-                if self.id is not None:
-                    given = each.get(self.id)
-                    if given is None or isinstance(given, tuple):
-                        raise EventError("the id of an event is one value", self.id)
-                    id = str(given)
-                yield Event(each.attributes, id=id, source=self.source)
-                row += 1
+    def ids(self, batch: pa.RecordBatch, name: str, first: int) -> list[str]:
+        """The ids of rows; `name` is their prefix, `first` the number of the first row."""
+        if self.id is None:
+            return [f"{name}-{row}" for row in range(first, first + batch.num_rows)]
+        paths = [quote_segment(each) for each in batch.schema.names]
+        if self.id in paths:
+            given = read_column(batch.column(paths.index(self.id)), self.id)
+        else:  # a member of a structure
+            given = [each.get(self.id) for each in Event.from_arrow(batch)]
+        if any(each is None or isinstance(each, tuple | list | dict) for each in given):
+            raise EventError("the id of an event is one value", self.id)
+        return list(map(str, given))
 
     def publish(self, batches: Iterator[pa.RecordBatch], name: str) -> Published:
         """Publish all rows of a partition, and wait for their confirmations."""
@@ -217,8 +217,12 @@ class EventPublisher:
             raise PipelineError(f"{self.brokers.urls[0]}: {error}") from None
 
     async def _publish(self, batches: Iterator[pa.RecordBatch], name: str) -> int:
+        rows = 0
         async with self.brokers.open_publisher() as broker:
-            return await broker.publish_all(self.events(batches, name), confirm=True)
+            for batch in batches:
+                ids = self.ids(batch, name, rows)
+                rows += await broker.publish_many(batch, ids=ids, source=self.source, confirm=True)
+        return rows
 
 
 @dataclass
