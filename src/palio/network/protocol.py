@@ -13,6 +13,7 @@ from msgspec import Meta, Raw, Struct
 
 from palio.filters.filter import Filter
 from palio.routing import codec
+from palio.routing.durable_settings import DurableSettings
 from palio.routing.messages import Complete, Confirm, Duration, Past, Time
 
 VERSION: Final = 1
@@ -100,7 +101,8 @@ class Subscribe(Struct, frozen=True, array_like=True, tag=83):
 
     Subscriptions of a `group` share queue and credit under the name of the group, and each event comes once for all of
     them; a durable one has no group. `validity` is the length of its lease in seconds; 0 is without end. With
-    `completeness` the broker sends `Completed`.
+    `completeness` the broker sends `Completed`. `settings` are those of a durable one; without them it keeps those
+    that it has.
     """
 
     request: int
@@ -114,6 +116,7 @@ class Subscribe(Struct, frozen=True, array_like=True, tag=83):
     group: Name = ""
     validity: Duration = 0.0
     completeness: bool = False
+    settings: DurableSettings | None = None
 
 
 class Renew(Struct, frozen=True, array_like=True, tag=98):

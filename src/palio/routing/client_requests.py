@@ -23,6 +23,7 @@ from palio.routing.codec import Arrival
 from palio.routing.completeness import Completeness
 from palio.routing.delivery.durable_delivery import DurableDelivery
 from palio.routing.durable_claims import DurableClaims
+from palio.routing.durable_settings import DEFAULT_DURABLE_SETTINGS, DurableSettings
 from palio.routing.echo import Settlement
 from palio.routing.effects import Client, Effect, NotPersisted, Persist, Record, Reply
 from palio.routing.event_router import EventRouter
@@ -66,6 +67,7 @@ class RequestQueue:
         "_effects",
         "_joining",
         "_keys",
+        "_settings_of",
         "_tokens",
         "_withdrawals",
         "_writing",
@@ -75,13 +77,16 @@ class RequestQueue:
         self,
         carry_out: Callable[[Client, ClientRequest], None],
         withdrawals: Callable[[Client], list[ClientRequest]],
+        settings_of: Callable[[Client, str], DurableSettings | None],
         tokens: Iterator[int],
         effects: list[Effect],
         keys: Keyring | None = None,
     ) -> None:
         """`carry_out` is called at once or when the disk has answered; `withdrawals` are the requests by which a client
-        takes back what it has when it leaves. `keys` are those of a network with sealed events."""
+        takes back what it has when it leaves; `settings_of` finds the settings that a durable subscription has. `keys`
+        are those of a network with sealed events."""
         self._keys = keys
+        self._settings_of = settings_of
         self._carry_out = carry_out
         self._withdrawals = withdrawals
         self._tokens = tokens
@@ -98,7 +103,7 @@ class RequestQueue:
         behind = self._behind.get(client)  # None where nothing of this client waits for the disk
         is_durable = type(request) in DURABLE_REQUESTS
         if is_durable and (behind is None or client in self._joining):
-            self._collected.append(Record(client, request))
+            self._collected.append(Record(client, self._with_settings(client, request)))
             self._behind[client] = []
             self._joining.add(client)
         elif behind is None:
@@ -107,6 +112,13 @@ class RequestQueue:
             # It waits for the write, and so do all later requests of this client: none may join the write before it.
             behind.append(request)
             self._joining.discard(client)
+
+    def _with_settings(self, client: Client, request: ClientRequest) -> ClientRequest:
+        """A durable subscription that is requested without settings keeps those that it has, also on disk."""
+        if type(request) is not SubscribeClient or not request.durable or request.settings is not None:
+            return request
+        settings = self._settings_of(client, request.name)
+        return request if settings is None else replace(request, settings=settings)
 
     def _refuse_sealed(self, client: Client, request: ClientRequest) -> None:
         refusal = Refused("this broker has no key of sealed events, and only forwards them; connect to an edge broker")
@@ -189,7 +201,8 @@ class ClientRequests:
         match request:
             case SubscribeClient():
                 self.tables.subscribe(client, request.name, request.wanted)
-                self._set_durable(client, request.name, request.durable)
+                settings = (request.settings or DEFAULT_DURABLE_SETTINGS) if request.durable else None
+                self._set_durable(client, request.name, settings)
                 if self.completeness is not None:
                     self.completeness.unsubscribe(client, request.name)
                     if request.completeness and not request.durable:
@@ -197,7 +210,7 @@ class ClientRequests:
                 self._confirm(client, request)
             case UnsubscribeClient():
                 self.tables.unsubscribe(client, request.name)
-                self._set_durable(client, request.name, durable=False)
+                self._set_durable(client, request.name, None)
                 if self.completeness is not None:
                     self.completeness.unsubscribe(client, request.name)
             case AdvertiseClient():
@@ -232,9 +245,9 @@ class ClientRequests:
 
     # Subscriptions
 
-    def _set_durable(self, client: Client, name: str, durable: bool) -> None:
-        self.delivery.set_durable(client, name, durable)
-        self.claims.set_durable(client, name, durable)
+    def _set_durable(self, client: Client, name: str, settings: DurableSettings | None) -> None:
+        self.delivery.set_durable(client, name, settings)
+        self.claims.set_durable(client, name, settings is not None)
 
     def _confirm(self, client: Client, request: SubscribeClient) -> None:
         confirmed = Reply(client, Confirmed(request.name))

@@ -7,9 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from palio import Filter
+from palio import DurableSettings, Filter
 from palio.errors import ExpiredOffset, QueueFull
-from palio.network.store.interface import Acknowledged, DeadLetterAdded, DeadLettersRemoved, Retention, Store
+from palio.network.store.interface import (
+    Acknowledged,
+    DeadLetter,
+    DeadLetterAdded,
+    DeadLettersRemoved,
+    Retention,
+    Store,
+)
 from palio.network.store.memory import MemoryStore
 from palio.network.store.sqlite import SqliteStore
 from palio.routing import codec
@@ -155,6 +162,47 @@ def test_a_full_queue_drops_by_its_rule_and_counts(make: Make, rule: str, kept: 
     queue = store.queue("desk", "all")
     assert [each[1] for each in queue.read(0, 10)] == [event(number) for number in kept]
     assert queue.size().dropped == 2
+    store.close()
+
+
+def test_a_full_queue_makes_dead_letters_of_its_oldest_events(make: Make, clock: Clock) -> None:
+    store = make(queue_events=2, queue_overflow="dead_letter")
+    store.write([queued(1), queued(2), queued(3)])
+    assert [each[1] for each in store.queue("desk", "all").read(0, 10)] == [event(2), event(3)]
+    letters = store.dead_letters.read(0, 10)
+    assert letters == [DeadLetter(1, clock.now, "desk", "all", "its durable queue was full", event(1).body)]
+    store.close()
+
+
+def test_the_settings_of_a_subscription_bound_its_queue_and_no_other_one(make: Make) -> None:
+    store = make(queue_events=3)
+    store.write([subscribed("a", settings=DurableSettings(max_events=1, on_full="drop_oldest"))])
+    store.write([queued(1, "desk", "a", "b"), queued(2, "desk", "a", "b")])
+    store.close()
+    [record] = store.open().records
+    assert record == subscribed("a", settings=DurableSettings(max_events=1, on_full="drop_oldest"))
+    store.write([queued(3, "desk", "a", "b")])
+    assert [each for _, each in store.queue("desk", "a").read(0, 10)] == [event(3)]
+    assert [each for _, each in store.queue("desk", "b").read(0, 10)] == [event(1), event(2), event(3)]
+    with pytest.raises(QueueFull, match="3 events wait for 'b' of 'desk'"):
+        store.write([queued(4, "desk", "a", "b")])
+    store.close()
+
+
+def test_settings_do_not_raise_the_bounds_of_the_broker(make: Make) -> None:
+    store = make(queue_events=2)
+    store.write([subscribed("all", settings=DurableSettings(max_events=1_000)), queued(1), queued(2)])
+    with pytest.raises(QueueFull, match="2 events wait for 'all' of 'desk'"):
+        store.write([queued(3)])
+    store.close()
+
+
+def test_a_queue_is_bounded_in_bytes(make: Make) -> None:
+    length = len(codec.encode(event(1)))
+    store = make()
+    store.write([subscribed("all", settings=DurableSettings(max_bytes=2 * length)), queued(1), queued(2)])
+    with pytest.raises(QueueFull):
+        store.write([queued(3)])
     store.close()
 
 

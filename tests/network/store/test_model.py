@@ -11,7 +11,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from palio import Filter
+from palio import DurableSettings, Filter
 from palio.errors import PalioError
 from palio.network.store.interface import (
     Acknowledged,
@@ -24,6 +24,7 @@ from palio.network.store.interface import (
 from palio.network.store.memory import MemoryStore
 from palio.network.store.sqlite import SqliteStore
 from palio.network.store.writer import JUMP_ACCEPTED_SECONDS
+from palio.routing.durable_settings import ON_FULL_POLICIES
 from palio.routing.effects import BrokerStanding, Finished, Logged, Queued, Record
 from palio.routing.messages import AdvertiseClient, Publish, UnadvertiseClient, UnsubscribeClient
 from tests.network.store.making import event, subscribed
@@ -33,13 +34,19 @@ NAMES = ("a", "b")
 MEMORY = Path("/dev/shm")  # where syncing costs nothing
 names = st.sampled_from(NAMES)
 clients = st.sampled_from(CLIENTS)
+settings_of_queues = st.builds(
+    DurableSettings,
+    max_events=st.sampled_from([None, 1, 2]),
+    max_bytes=st.sampled_from([None, 1, 300]),
+    on_full=st.sampled_from([None, *ON_FULL_POLICIES]),
+)
 
 
 class Stores(RuleBasedStateMachine):
     """Both stores get the same, and must answer the same."""
 
     @initialize(
-        overflow=st.sampled_from(["refuse", "drop_oldest", "drop_newest"]),
+        overflow=st.sampled_from(ON_FULL_POLICIES),
         log_bytes=st.sampled_from([None, 0, 300, 2_000]),
         log_seconds=st.sampled_from([None, 0.0, 5.0]),
         queue_bytes=st.sampled_from([250, 10_000]),
@@ -114,6 +121,10 @@ class Stores(RuleBasedStateMachine):
     def ask(self, client: str, name: str, bound: int, offered: bool) -> None:
         offer = Record(client, AdvertiseClient(name, Filter.parse(f"x > {bound}")))
         self.write(offer if offered else subscribed(name, f"x > {bound}", client))
+
+    @rule(client=clients, name=names, settings=settings_of_queues)
+    def ask_for_a_bounded_queue(self, client: str, name: str, settings: DurableSettings) -> None:
+        self.write(subscribed(name, "x > 1", client, settings))
 
     @rule(client=clients, name=names, offered=st.booleans(), again=st.booleans())
     def take_back(self, client: str, name: str, offered: bool, again: bool) -> None:

@@ -25,6 +25,7 @@ from palio.network.client.event_stream import ReceivedEvent, Stretch
 from palio.network.client.subscription import Subscription, SubscriptionGroup
 from palio.network.event_loop import new_event_loop
 from palio.network.protocol import Overflow
+from palio.routing.durable_settings import DurableSettings
 from palio.routing.messages import Confirm
 
 _Answer = TypeVar("_Answer")
@@ -202,6 +203,7 @@ class BlockingBroker:
         where: str | Filter,
         *,
         durable: str | None = None,
+        settings: DurableSettings | None = None,
         on_cancel: Callable[[Subscription], None] | None = None,
         name: str | None = None,
         language: str = "sql",
@@ -216,6 +218,7 @@ class BlockingBroker:
             return self._broker.subscribe(
                 where,
                 durable=durable,
+                settings=settings,
                 on_cancel=on_cancel,
                 name=name,
                 language=language,

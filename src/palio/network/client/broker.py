@@ -53,6 +53,7 @@ from palio.network.protocol import (
 )
 from palio.routing import codec
 from palio.routing.codec import decode_event
+from palio.routing.durable_settings import DurableSettings
 from palio.routing.messages import Confirm, Past
 
 _CLOSE_SYNC_SECONDS: Final = 2.0  # for refusals of unconfirmed events that are still under way at the end
@@ -202,6 +203,7 @@ class Broker:
         where: str | Filter,
         *,
         durable: str | None = None,
+        settings: DurableSettings | None = None,
         on_cancel: Callable[[Subscription], None] | None = None,
         name: str | None = None,
         language: str = "sql",
@@ -214,7 +216,8 @@ class Broker:
         """Subscribe to the events that match a condition; `async with` it, then `async for` them.
 
         `durable` names a subscription that survives this connection: its events wait at the broker, and each is
-        delivered until `event.ack()`. `on_cancel` is called when the last publisher whose advertisement overlaps the
+        delivered until `event.ack()`. `settings` bound its queue there; without them it keeps those that it has.
+        `on_cancel` is called when the last publisher whose advertisement overlaps the
         condition has left. `confirm="network"` waits until all brokers know the subscription. `queue` is the size of
         the delivery queue at the broker, and `overflow` (block, drop_oldest, drop_newest, disconnect) its policy.
 
@@ -227,7 +230,9 @@ class Broker:
         if name is None:
             name = f"s{next(self._names)}-{self._name_suffix}"
         asked = completeness or on_complete is not None
-        made = Subscription(self, name, wanted, durable is not None, on_cancel, confirm, queue, overflow, asked)
+        made = Subscription(
+            self, name, wanted, durable is not None, on_cancel, confirm, queue, overflow, asked, settings
+        )
         made.on_complete = on_complete
         return made
 

@@ -20,6 +20,7 @@ from palio.filters.filter import Filter
 from palio.network import protocol
 from palio.network.client.event_stream import EventStream, check_subscription_options
 from palio.network.protocol import Detach, Elsewhere, Overflow, Renew, Subscribe, Unsubscribe
+from palio.routing.durable_settings import DurableSettings
 from palio.routing.messages import Confirm
 
 if TYPE_CHECKING:
@@ -43,8 +44,11 @@ class Subscription(EventStream):
         queue: int,
         overflow: Overflow | None,
         completeness: bool,
+        settings: DurableSettings | None = None,
     ) -> None:
         check_subscription_options(name, confirm, queue, overflow)
+        if settings is not None and not durable:
+            raise InvalidArgument("settings of a queue on disk are those of a durable subscription; name it: durable=…")
         if durable and completeness:
             raise InvalidArgument("a durable subscription is not told of complete stretches: its events may come later")
         if durable and wanted.validity is not None:
@@ -58,6 +62,7 @@ class Subscription(EventStream):
         self._queue = queue
         self._overflow = overflow
         self._completeness = completeness
+        self._settings = settings
         self._is_confirmed = False  # until then the request is under way
         self._following: asyncio.Task[None] | None = None
 
@@ -179,6 +184,7 @@ class Subscription(EventStream):
             self._overflow or "",
             validity=self.wanted.validity or 0.0,
             completeness=self._completeness,
+            settings=self._settings,
         )
 
     def _forget(self) -> None:

@@ -155,8 +155,11 @@ class ClientConnection:
                 partial(self._answer, message.request),
                 confirm=message.confirm,
                 credit=max(0, message.credit),
+                settings=message.settings,
             )
             return
+        if message.settings is not None:
+            raise Refused("settings of a queue on disk are those of a durable subscription")
         self.session.request_subscription(
             message.name,
             _with_lease(message.wanted, message.validity),

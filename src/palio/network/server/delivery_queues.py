@@ -31,6 +31,7 @@ from palio.network.protocol import Overflow, encode_numbers
 from palio.network.security.authorization import Principal, may_receive
 from palio.network.store.interface import Acknowledged
 from palio.routing import codec
+from palio.routing.durable_settings import DurableSettings
 from palio.routing.messages import Answer, Complete, Confirm, Divided, HomeBroker, Publish, UnsubscribeClient
 
 if TYPE_CHECKING:
@@ -57,6 +58,7 @@ class SubscribeOptions:
     number: int = 0  # the client's own number of the subscription
     group: str = ""  # subscriptions of one group share the queue of the first of them
     completeness: bool = False  # whether the client is told of complete stretches
+    settings: DurableSettings | None = None  # of a durable subscription; None leaves those that it has
 
 
 class QueuedEvent(NamedTuple):

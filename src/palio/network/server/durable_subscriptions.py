@@ -15,6 +15,7 @@ from palio.network.security.authorization import Principal
 from palio.network.server.delivery_queues import DURABLE_CLIENT_PREFIX, DurableQueue, SubscribeOptions, durable_client
 from palio.network.server.pending_requests import OnAnswer, answer_future
 from palio.network.store.interface import Acknowledged, Size
+from palio.routing.durable_settings import DurableSettings
 from palio.routing.messages import Confirm, SubscribeClient, UnsubscribeClient
 
 if TYPE_CHECKING:
@@ -120,6 +121,7 @@ def request_durable(
     *,
     confirm: Confirm = "edge",
     credit: int | None = None,
+    settings: DurableSettings | None = None,
 ) -> None:
     """Subscribe durably once the claim is granted; `LivesElsewhere` where another broker is the home."""
 
@@ -127,9 +129,8 @@ def request_durable(
         try:
             if error is not None:
                 raise error
-            session.request_subscription(
-                name, wanted, on_answer, SubscribeOptions(durable=True, confirm=confirm, credit=credit)
-            )
+            options = SubscribeOptions(durable=True, confirm=confirm, credit=credit, settings=settings)
+            session.request_subscription(name, wanted, on_answer, options)
         except PalioError as reason:
             on_answer(reason)
 

@@ -24,6 +24,7 @@ from palio.network.server.log_queries import read_log_page
 from palio.network.server.persistence import Persistence
 from palio.network.store.interface import Acknowledged, DeadLetterAdded, Store
 from palio.routing import codec
+from palio.routing.durable_settings import DurableSettings
 from palio.routing.effects import (
     UNREADABLE,
     CancelTimer,
@@ -286,6 +287,10 @@ class Host:
     def is_durable(self, client: Client, name: str) -> bool:
         """Whether this broker holds a durable subscription."""
         return self._broker.durable_queues.is_durable(client, name)
+
+    def durable_settings(self, client: Client, name: str) -> DurableSettings | None:
+        """The settings of a durable subscription that this broker holds."""
+        return self._broker.durable_queues.settings(client, name)
 
     def rival_homes(self, client: Client, name: str) -> tuple[HomeBroker, ...]:
         """Other brokers that claim the durable subscription too."""

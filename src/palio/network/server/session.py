@@ -205,7 +205,7 @@ class Session:
         self._unconfirmed[name] = on_answer
         # This broker confirms even if the client does not ask: only then does the session know that it stands.
         level: Confirm = "network" if options.confirm == "network" else "edge"
-        request = messages.SubscribeClient(name, granted, level, durable, options.completeness)
+        request = messages.SubscribeClient(name, granted, level, durable, options.completeness, options.settings)
         if level == "edge":
             self._request(request, self._owner_of(name))
         else:

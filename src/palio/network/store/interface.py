@@ -9,14 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Literal, NamedTuple, Protocol, TypeAlias
+from typing import Final, NamedTuple, Protocol, TypeAlias
 
 from palio.errors import PalioError
 from palio.network.settings_validation import check_minimum
+from palio.routing.durable_settings import DurableSettings, OnFull
 from palio.routing.effects import BrokerStanding, Client, Entry, Logged, Record
 from palio.routing.messages import Publish
-
-DurableOverflow: TypeAlias = Literal["refuse", "drop_oldest", "drop_newest"]
 
 
 @dataclass(frozen=True)
@@ -29,7 +28,7 @@ class Retention:
     # wait for ever, and all others behind it.
     queue_events: int = 1_000_000
     queue_bytes: int = 2**30
-    queue_overflow: DurableOverflow = "refuse"
+    queue_overflow: OnFull = "refuse"
     duplicates: int = 100_000  # size of the deduplication window
     dead_letters: int = 10_000
     disk_bytes: int | None = None  # of the whole database, the WAL aside
@@ -37,6 +36,35 @@ class Retention:
     def __post_init__(self) -> None:
         check_minimum(self, log_seconds=0, log_bytes=0, duplicates=0, dead_letters=0)
         check_minimum(self, queue_events=1, queue_bytes=1, disk_bytes=1)
+
+
+class QueueBounds(NamedTuple):
+    """Bounds and overflow policy of one durable queue."""
+
+    events: int
+    bytes: int
+    on_full: OnFull
+
+    def admits(self, events: int, bytes: int) -> bool:
+        """Whether a queue takes one more event beside `events` others, with which it would have `bytes`."""
+        return events == 0 or (events < self.events and bytes <= self.bytes)
+
+
+def queue_bounds(settings: DurableSettings | None, retention: Retention) -> QueueBounds:
+    """The bounds of a durable queue: those that its subscription asks for, else those of the broker.
+
+    A subscriber cannot raise the broker's bounds, since the disk belongs to all of them.
+    """
+    if settings is None:
+        return QueueBounds(retention.queue_events, retention.queue_bytes, retention.queue_overflow)
+    return QueueBounds(
+        min(settings.max_events or retention.queue_events, retention.queue_events),
+        min(settings.max_bytes or retention.queue_bytes, retention.queue_bytes),
+        settings.on_full or retention.queue_overflow,
+    )
+
+
+QUEUE_FULL_LETTER: Final = "its durable queue was full"  # the reason of a dead letter
 
 
 class Recovered(NamedTuple):

@@ -16,16 +16,19 @@ from typing import Final
 
 from palio.errors import ExpiredOffset, PalioError, QueueFull
 from palio.network.store.interface import (
+    QUEUE_FULL_LETTER,
     Acknowledged,
     DeadLetter,
     DeadLetterAdded,
     DeadLettersRemoved,
     LogEntry,
     OnWritten,
+    QueueBounds,
     Recovered,
     Retention,
     Size,
     Writable,
+    queue_bounds,
 )
 from palio.routing import codec
 from palio.routing.effects import BrokerStanding, Client, Finished, Logged, Queued, Record
@@ -82,8 +85,7 @@ class MemoryStore:
     def write(self, entries: Sequence[Writable]) -> None:
         with self._lock:
             # Checked as a whole before anything is written: all or none.
-            if self._retention.queue_overflow == "refuse":
-                self._check_room(entries)
+            self._check_room(entries)
             for each in entries:
                 self._write(each)
             self.retain()
@@ -107,10 +109,18 @@ class MemoryStore:
             length = len(codec.encode(each.event))
             for name in dict.fromkeys(each.names):
                 key = (each.client, name)
+                bounds = self._bounds(*key)
+                if bounds.on_full != "refuse":
+                    continue
                 waiting = more.get(key) or self.queue(*key).size()
-                if not _has_room(self._retention, waiting.events, waiting.bytes + length):
+                if not bounds.admits(waiting.events, waiting.bytes + length):
                     raise QueueFull(*key, waiting.events)
                 more[key] = Size(waiting.events + 1, waiting.bytes + length)
+
+    def _bounds(self, client: Client, name: str) -> QueueBounds:
+        record = self._records.get((client, "wants", name))
+        settings = record.request.settings if record and isinstance(record.request, SubscribeClient) else None
+        return queue_bounds(settings, self._retention)
 
     def _write(self, entry: Writable) -> None:
         match entry:
@@ -123,7 +133,10 @@ class MemoryStore:
             case Queued(client, names, event, key):
                 for name in dict.fromkeys(names):
                     queue = self._queues.setdefault((client, name), MemoryQueue())
-                    self._number += queue.add(self._number + 1, event, self._retention, self._clock())
+                    bounds, now = self._bounds(client, name), self._clock()
+                    for surplus in queue.make_room(event, bounds):
+                        self.dead_letters.add(now, DeadLetterAdded(client, name, QUEUE_FULL_LETTER, surplus.body))
+                    self._number += queue.add(self._number + 1, event, bounds, now)
                 self._remember_key(key)
             case Finished(id):
                 self._unfinished.pop(id, None)
@@ -154,11 +167,6 @@ class MemoryStore:
             self._seen.append(key)
 
 
-def _has_room(retention: Retention, events: int, bytes: int) -> bool:
-    """Whether a queue takes one more event beside `events` others, with which it would have `bytes`."""
-    return events == 0 or (events < retention.queue_events and bytes <= retention.queue_bytes)
-
-
 class MemoryQueue:
     """Queue of one durable subscription."""
 
@@ -178,15 +186,23 @@ class MemoryQueue:
     def oldest(self) -> float | None:
         return self._since[next(iter(self._waiting))] if self._waiting else None
 
-    def add(self, number: int, event: Publish, retention: Retention, now: float) -> bool:
-        """Append an event under the overflow policy; False where it is dropped itself."""
+    def make_room(self, event: Publish, bounds: QueueBounds) -> list[Publish]:
+        """Drop the oldest events where the policy is to; answers those that become dead letters."""
+        dead = []
+        while bounds.on_full in ("drop_oldest", "dead_letter") and not self._takes(event, bounds):
+            number, oldest = next(iter(self._waiting.items()))
+            self.remove((number,))
+            self._dropped += 1
+            if bounds.on_full == "dead_letter":
+                dead.append(oldest)
+        return dead
+
+    def add(self, number: int, event: Publish, bounds: QueueBounds, now: float) -> bool:
+        """Append an event; False where the policy drops it."""
         length = len(codec.encode(event))
-        if retention.queue_overflow == "drop_newest" and not self._takes(length, retention):
+        if bounds.on_full == "drop_newest" and not self._takes(event, bounds):
             self._dropped += 1
             return False
-        while not self._takes(length, retention):
-            self.remove((next(iter(self._waiting)),))
-            self._dropped += 1
         self._waiting[number] = event
         self._since[number] = now
         self._bytes += length
@@ -199,8 +215,8 @@ class MemoryQueue:
                 del self._since[number]
                 self._bytes -= len(codec.encode(event))
 
-    def _takes(self, length: int, retention: Retention) -> bool:
-        return _has_room(retention, len(self._waiting), self._bytes + length)
+    def _takes(self, event: Publish, bounds: QueueBounds) -> bool:
+        return bounds.admits(len(self._waiting), self._bytes + len(codec.encode(event)))
 
 
 class MemoryLog:

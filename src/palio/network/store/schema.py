@@ -19,7 +19,7 @@ from typing import Final, Literal
 from palio.errors import StoreError, StoreFull
 
 Safety = Literal["durable", "relaxed"]
-VERSION: Final = 2
+VERSION: Final = 3
 _APPLICATION: Final = 0x50414C49  # "PALI"
 _MIN_SQLITE_VERSION: Final = (3, 35)
 _MIN_FREE_BYTES: Final = 1024 * 1024
@@ -61,6 +61,8 @@ _MIGRATIONS: Final[tuple[str, ...]] = (
     ALTER TABLE queue ADD COLUMN time INTEGER NOT NULL DEFAULT 0;
     UPDATE queue SET time = coalesce((SELECT time FROM log WHERE offset = event), (SELECT log_time FROM counts));
     """,
+    # Requests may have settings of durable subscriptions, which an older Palio would read and ignore.
+    "",
 )
 
 

@@ -138,6 +138,8 @@ def _recover(connection: sqlite3.Connection, ledger: Ledger, duplicates: int) ->
         standing = codec.decode_request(request)
         assert isinstance(standing, SubscribeClient | AdvertiseClient)  # nothing else is stored
         records.append(Record(client, standing))
+        if isinstance(standing, SubscribeClient) and standing.settings is not None:
+            ledger.settings[client, standing.name] = standing.settings
     unfinished = []
     for offset, publisher, data, key in connection.execute(
         "SELECT log.offset, publisher, data, key FROM unfinished JOIN log ON log.offset = unfinished.offset"

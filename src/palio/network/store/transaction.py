@@ -17,8 +17,19 @@ from typing import Final, TypeAlias
 import msgspec
 
 from palio.errors import QueueFull
-from palio.network.store.interface import Acknowledged, DeadLetterAdded, DeadLettersRemoved, Retention, Size, Writable
+from palio.network.store.interface import (
+    QUEUE_FULL_LETTER,
+    Acknowledged,
+    DeadLetterAdded,
+    DeadLettersRemoved,
+    QueueBounds,
+    Retention,
+    Size,
+    Writable,
+    queue_bounds,
+)
 from palio.routing import codec
+from palio.routing.durable_settings import DurableSettings
 from palio.routing.effects import BrokerStanding, Client, Finished, Logged, Queued, Record
 from palio.routing.messages import (
     AdvertiseClient,
@@ -87,6 +98,7 @@ class Ledger:
     orphans: list[int] = field(default_factory=list)  # abandoned queues, to be cleared in steps
     unfinished: dict[EventId, tuple[int, int]] = field(default_factory=dict)  # offset, bytes
     letters: DeadLetterCounts = field(default_factory=DeadLetterCounts)
+    settings: dict[QueueKey, DurableSettings] = field(default_factory=dict)  # of queues that have any
 
 
 def encode_duplicate_keys(keys: list[bytes]) -> bytes:
@@ -129,13 +141,13 @@ class Transaction:
         self._connection = connection
         self._ledger = ledger
         self._retention = retention
-        self._may_drop = retention.queue_overflow != "refuse"
         self.counts = ledger.counts.copy()
         self._letters = replace(ledger.letters)
         # Times of the log never go back, even if the clock does: `find` searches them by bisection.
         self._log_time = max(now, self.counts.log_time)
         self._now = now
         self._queues: dict[QueueKey, QueueState | None] = {}  # copies of those that it changes; None is removed
+        self._settings: dict[QueueKey, DurableSettings | None] = {}  # that it changes
         self._orphans: list[int] = []
         self._unfinished: dict[EventId, tuple[int, int]] = {}
         self._finished: list[EventId] = []
@@ -150,8 +162,7 @@ class Transaction:
 
     def apply(self, entries: Sequence[Writable]) -> None:
         """Add a submission; on `QueueFull` nothing of it is written."""
-        if not self._may_drop:
-            self._check_room(entries)
+        self._check_room(entries)
         for each in entries:
             match each:
                 case Logged():
@@ -197,6 +208,11 @@ class Transaction:
                 ledger.queues.pop(key, None)
             else:
                 ledger.queues[key] = waiting
+        for key, settings in self._settings.items():
+            if settings is None:
+                ledger.settings.pop(key, None)
+            else:
+                ledger.settings[key] = settings
         ledger.unfinished |= self._unfinished
         for id in self._finished:
             ledger.unfinished.pop(id, None)
@@ -245,9 +261,9 @@ class Transaction:
     def _enqueue(self, queued: Queued) -> None:
         event, length = self._store_event(queued.event)
         for name in dict.fromkeys(queued.names):
-            waiting = self._writable_queue((queued.client, name))
-            # Under "refuse", `apply` has checked the room of the whole submission already.
-            if self._may_drop and not self._make_room(waiting, length):
+            key = (queued.client, name)
+            waiting = self._writable_queue(key)
+            if not self._make_room(key, waiting, self._bounds(key), length):
                 self._freed.add(event)
                 continue
             waiting.events += 1
@@ -283,15 +299,18 @@ class Transaction:
             length = 0
             for name in dict.fromkeys(each.names):
                 key = (each.client, name)
+                bounds = self._bounds(key)
+                if bounds.on_full != "refuse":
+                    continue
                 events, bytes = more.get(key) or self._waiting(key)
                 length = length or len(codec.encode(each.event))
-                if not self._has_room(events, bytes + length):
+                if not bounds.admits(events, bytes + length):
                     raise QueueFull(*key, events)
                 more[key] = (events + 1, bytes + length)
 
-    def _has_room(self, events: int, bytes: int) -> bool:
-        """Whether a queue takes one more event beside `events` others, with which it would have `bytes`."""
-        return events == 0 or (events < self._retention.queue_events and bytes <= self._retention.queue_bytes)
+    def _bounds(self, key: QueueKey) -> QueueBounds:
+        settings = self._settings[key] if key in self._settings else self._ledger.settings.get(key)
+        return queue_bounds(settings, self._retention)
 
     def _waiting(self, key: QueueKey) -> tuple[int, int]:
         waiting = self._queues[key] if key in self._queues else self._ledger.queues.get(key)
@@ -311,17 +330,31 @@ class Transaction:
             self._queues[key] = waiting
         return waiting
 
-    def _make_room(self, waiting: QueueState, length: int) -> bool:
+    def _make_room(self, key: QueueKey, waiting: QueueState, bounds: QueueBounds, length: int) -> bool:
         """Apply an overflow policy that drops; False where the new event is the one to drop."""
-        while not self._has_room(waiting.events, waiting.bytes + length):
-            if self._retention.queue_overflow == "drop_newest":
+        # Under "refuse", `apply` has checked the room of the whole submission already.
+        while bounds.on_full != "refuse" and not bounds.admits(waiting.events, waiting.bytes + length):
+            if bounds.on_full == "drop_newest":
                 waiting.dropped += 1
                 return False
             self._flush()  # the oldest event of the queue may still be an unwritten row
             [(oldest,)] = self._connection.execute("SELECT min(number) FROM queue WHERE queue = ?", (waiting.number,))
+            if bounds.on_full == "dead_letter":
+                self._bury(key, waiting.number, oldest)
             self._remove(waiting, oldest)
             waiting.dropped += 1
         return True
+
+    def _bury(self, key: QueueKey, queue: int, number: int) -> None:
+        """Make a waiting event a dead letter."""
+        [(data,)] = self._connection.execute(
+            "SELECT coalesce(log.data, held.data) FROM queue LEFT JOIN log ON log.offset = queue.event"
+            " LEFT JOIN held ON held.number = -queue.event WHERE queue.queue = ? AND queue.number = ?",
+            (queue, number),
+        )
+        event = codec.decode_message(data)
+        assert isinstance(event, Publish)  # nothing else is written there
+        self._add_dead_letter(DeadLetterAdded(*key, QUEUE_FULL_LETTER, event.body))
 
     def _acknowledge(self, acknowledged: Acknowledged) -> None:
         key = (acknowledged.client, acknowledged.name)
@@ -350,11 +383,13 @@ class Transaction:
         match request:
             case SubscribeClient(name=name):
                 self._put_record(client, "wants", name, codec.encode(request))
+                self._settings[client, name] = request.settings
             case AdvertiseClient(name=name):
                 self._put_record(client, "offers", name, codec.encode(request))
             case UnsubscribeClient(name=name):
                 self._delete_record(client, "wants", name)
                 self._abandon((client, name))
+                self._settings[client, name] = None
             case UnadvertiseClient(name=name):
                 self._delete_record(client, "offers", name)
 
