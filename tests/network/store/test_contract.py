@@ -11,9 +11,11 @@ from palio import DurableSettings, Filter
 from palio.errors import ExpiredOffset, QueueFull
 from palio.network.store.interface import (
     Acknowledged,
+    ConsumerLost,
     DeadLetter,
     DeadLetterAdded,
     DeadLettersRemoved,
+    DeliveriesFailed,
     Retention,
     Store,
 )
@@ -283,4 +285,39 @@ def test_dead_letters_are_kept_with_their_reason(make: Make) -> None:
     assert store.dead_letters.read(second.number, 10) == [third]
     store.write([DeadLettersRemoved((second.number,))])
     assert store.dead_letters.read(0, 10) == [third]
+    store.close()
+
+
+def test_failed_deliveries_are_counted_in_every_life_until_the_event_becomes_a_dead_letter(make: Make) -> None:
+    store = make()
+    store.write([queued(1, "desk", "a"), queued(2, "desk", "a")])
+    (first, _), (second, data) = store.queue("desk", "a").read(0, 10)
+    store.write([DeliveriesFailed("desk", "a", (first, second, 99), "rejected", 3)])
+    assert store.queue("desk", "a").failures([first, second, 99]) == {first: 1, second: 1}
+    store.close()
+    store.open()
+    store.write([Acknowledged("desk", "a", (first,)), DeliveriesFailed("desk", "a", (first, second), "rejected", 3)])
+    assert store.queue("desk", "a").failures([first, second]) == {second: 2}
+    store.write([DeliveriesFailed("desk", "a", (second,), "rejected", 3)])
+    assert store.queue("desk", "a").read(0, 10) == []
+    assert store.queue("desk", "a").size()[:2] == (0, 0)
+    [letter] = store.dead_letters.read(0, 10)
+    assert (letter.client, letter.name, letter.data) == ("desk", "a", data.body)
+    assert letter.reason == "3 deliveries without an acknowledgement; rejected"
+    assert (store.dead_letters.count("desk", "a"), store.dead_letters.count("desk", "b")) == (1, 0)
+    store.close()
+
+
+@pytest.mark.parametrize(
+    ("acknowledged", "delivered", "failed"),
+    [(0, 0, []), (0, 4, [1]), (2, 4, [1, 2, 3]), (3, 3, [1, 2, 3]), (4, 4, [1, 2, 3, 4]), (9, 9, [1, 2, 3, 4])],
+)
+def test_a_lost_consumer_failed_on_what_it_passed_over_and_on_the_next(
+    make: Make, acknowledged: int, delivered: int, failed: list[int]
+) -> None:
+    store = make()
+    store.write([queued(number, "desk", "a") for number in (1, 2, 3, 4)])
+    store.write([ConsumerLost("desk", "a", acknowledged, delivered, None)])
+    numbers = [number for number, _ in store.queue("desk", "a").read(0, 10)]
+    assert list(store.queue("desk", "a").failures(numbers)) == failed
     store.close()

@@ -15,8 +15,10 @@ from palio import DurableSettings, Filter
 from palio.errors import PalioError
 from palio.network.store.interface import (
     Acknowledged,
+    ConsumerLost,
     DeadLetterAdded,
     DeadLettersRemoved,
+    DeliveriesFailed,
     Recovered,
     Retention,
     Writable,
@@ -117,6 +119,18 @@ class Stores(RuleBasedStateMachine):
         numbers = st.sampled_from(self.waiting(client, name)) if self.waiting(client, name) else st.integers(0, 50)
         self.write(Acknowledged(client, name, tuple(data.draw(st.lists(numbers, max_size=3)))))
 
+    @rule(data=st.data(), client=clients, name=names, most=st.sampled_from([None, 1, 2]))
+    def fail_deliveries(self, data: st.DataObject, client: str, name: str, most: int | None) -> None:
+        numbers = st.sampled_from(self.waiting(client, name)) if self.waiting(client, name) else st.integers(0, 50)
+        failed = tuple(data.draw(st.lists(numbers, max_size=3)))
+        self.write(DeliveriesFailed(client, name, failed, "why", most))
+
+    @rule(data=st.data(), client=clients, name=names, most=st.sampled_from([None, 2]))
+    def lose_a_consumer(self, data: st.DataObject, client: str, name: str, most: int | None) -> None:
+        last = max(self.waiting(client, name), default=3) + 1
+        acknowledged, delivered = sorted(data.draw(st.tuples(st.integers(0, last), st.integers(0, last))))
+        self.write(ConsumerLost(client, name, acknowledged, delivered, most))
+
     @rule(client=clients, name=names, bound=st.integers(0, 3), offered=st.booleans())
     def ask(self, client: str, name: str, bound: int, offered: bool) -> None:
         offer = Record(client, AdvertiseClient(name, Filter.parse(f"x > {bound}")))
@@ -170,6 +184,9 @@ class Stores(RuleBasedStateMachine):
                 assert on_disk.read(0, 100) == in_memory.read(0, 100)
                 assert on_disk.size()[:2] == in_memory.size()[:2]
                 assert on_disk.oldest() == in_memory.oldest()
+                numbers = self.waiting(client, name)
+                assert on_disk.failures(numbers) == in_memory.failures(numbers)
+                assert self.disk.dead_letters.count(client, name) == self.memory.dead_letters.count(client, name)
         assert self.disk.log.bounds() == self.memory.log.bounds()
         assert self.disk.log.size() == self.memory.log.size()
         first, _ = self.memory.log.bounds()

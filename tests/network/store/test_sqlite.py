@@ -147,7 +147,9 @@ def test_a_store_of_the_first_version_is_brought_up_to_date(tmp_path: Path) -> N
     before = store.queue("desk", "a").oldest()
     store.close()
     with closing(sqlite3.connect(tmp_path / DATABASE_FILE)) as connection:
-        connection.executescript("ALTER TABLE queue DROP COLUMN time; PRAGMA user_version = 1;")
+        connection.executescript(
+            "ALTER TABLE queue DROP COLUMN time; DROP TABLE failed_deliveries; PRAGMA user_version = 1;"
+        )
     store = opened(tmp_path)
     assert before is not None
     assert store.queue("desk", "a").oldest() == before

@@ -86,6 +86,41 @@ class Acknowledged(NamedTuple):
     numbers: tuple[int, ...]
 
 
+class DeliveriesFailed(NamedTuple):
+    """Events of a durable subscription that were delivered, and not acknowledged for a reason. Each failed delivery is
+    counted; an event with `most` of them becomes a dead letter. None is no limit."""
+
+    client: Client
+    name: str
+    numbers: tuple[int, ...]
+    reason: str
+    most: int | None
+
+
+class ConsumerLost(NamedTuple):
+    """The only consumer of a durable subscription has gone. It had got the events up to `delivered`, and acknowledged
+    none after `acknowledged`.
+
+    The delivery of those that it passed over has failed, and that of the first one after them, which it was about to
+    process. The others it may not have looked at: they were sent ahead.
+    """
+
+    client: Client
+    name: str
+    acknowledged: int
+    delivered: int
+    most: int | None
+
+
+MAX_FAILED_AT_ONCE: Final = 1_024  # deliveries that one `ConsumerLost` counts
+CONSUMER_GONE: Final = "its consumer went without acknowledging it"
+
+
+def letter_reason(failures: int, reason: str) -> str:
+    """The reason of a dead letter whose deliveries have failed."""
+    return f"{failures:,} {'delivery' if failures == 1 else 'deliveries'} without an acknowledgement; {reason}"
+
+
 class DeadLetterAdded(NamedTuple):
     """A message that could not be decoded or delivered, and why; the data are as received."""
 
@@ -101,7 +136,7 @@ class DeadLettersRemoved(NamedTuple):
     numbers: tuple[int, ...]
 
 
-Writable: TypeAlias = Entry | Acknowledged | DeadLetterAdded | DeadLettersRemoved
+Writable: TypeAlias = Entry | Acknowledged | DeliveriesFailed | ConsumerLost | DeadLetterAdded | DeadLettersRemoved
 OnWritten: TypeAlias = Callable[[PalioError | None], None]
 
 
@@ -142,6 +177,10 @@ class Queue(Protocol):
 
     def size(self) -> Size: ...
 
+    def failures(self, numbers: Sequence[int]) -> dict[int, int]:
+        """The numbers of failed deliveries of some events; those without any are left out."""
+        ...
+
     def oldest(self) -> float | None:
         """When the oldest waiting event was queued, in seconds since 1970; None where none waits."""
         ...
@@ -169,6 +208,10 @@ class DeadLetters(Protocol):
     """Messages that could not be decoded or delivered."""
 
     def read(self, after: int, limit: int) -> list[DeadLetter]: ...
+
+    def count(self, client: Client, name: str) -> int:
+        """Number of those of one subscription."""
+        ...
 
     def size(self) -> Size: ...
 

@@ -16,11 +16,15 @@ from typing import Final
 
 from palio.errors import ExpiredOffset, PalioError, QueueFull
 from palio.network.store.interface import (
+    CONSUMER_GONE,
+    MAX_FAILED_AT_ONCE,
     QUEUE_FULL_LETTER,
     Acknowledged,
+    ConsumerLost,
     DeadLetter,
     DeadLetterAdded,
     DeadLettersRemoved,
+    DeliveriesFailed,
     LogEntry,
     OnWritten,
     QueueBounds,
@@ -28,6 +32,7 @@ from palio.network.store.interface import (
     Retention,
     Size,
     Writable,
+    letter_reason,
     queue_bounds,
 )
 from palio.routing import codec
@@ -144,10 +149,26 @@ class MemoryStore:
                 self._homes[broker] = entry
             case Acknowledged(client, name, numbers):
                 self.queue(client, name).remove(numbers)
+            case DeliveriesFailed(client, name, numbers, reason, most):
+                self._fail_deliveries(client, name, numbers, reason, most)
+            case ConsumerLost(client, name, acknowledged, delivered, most):
+                passed_over = self.queue(client, name).passed_over(acknowledged, delivered)
+                self._fail_deliveries(client, name, passed_over, CONSUMER_GONE, most)
             case DeadLetterAdded():
                 self.dead_letters.add(self._clock(), entry)
             case DeadLettersRemoved(numbers):
                 self.dead_letters.remove(numbers)
+
+    def _fail_deliveries(
+        self, client: Client, name: str, numbers: Sequence[int], reason: str, most: int | None
+    ) -> None:
+        queue = self.queue(client, name)
+        for number in numbers:
+            failures = queue.fail(number)
+            if most is not None and failures >= most:
+                letter = DeadLetterAdded(client, name, letter_reason(failures, reason), queue.body(number))
+                self.dead_letters.add(self._clock(), letter)
+                queue.remove((number,))
 
     def _record(self, record: Record) -> None:
         client, request = record
@@ -174,6 +195,7 @@ class MemoryQueue:
         # Not a plain dict, which scans its deleted slots to find its first item.
         self._waiting: OrderedDict[int, Publish] = OrderedDict()
         self._since: dict[int, float] = {}
+        self._failures: dict[int, int] = {}
         self._bytes = 0
         self._dropped = 0
 
@@ -182,6 +204,25 @@ class MemoryQueue:
 
     def size(self) -> Size:
         return Size(len(self._waiting), self._bytes, self._dropped)
+
+    def failures(self, numbers: Sequence[int]) -> dict[int, int]:
+        return {number: self._failures[number] for number in numbers if number in self._failures}
+
+    def fail(self, number: int) -> int:
+        """Count a failed delivery; how many there were of this event, 0 where it is not in the queue."""
+        if number not in self._waiting:
+            return 0
+        self._failures[number] = self._failures.get(number, 0) + 1
+        return self._failures[number]
+
+    def passed_over(self, acknowledged: int, delivered: int) -> list[int]:
+        """The events up to the last acknowledged one, and the first after them, of those that were delivered."""
+        numbers = list(islice((each for each in self._waiting if each <= delivered), MAX_FAILED_AT_ONCE))
+        following = next((each for each in numbers if each > acknowledged), acknowledged)
+        return [each for each in numbers if each <= following]
+
+    def body(self, number: int) -> bytes:
+        return self._waiting[number].body
 
     def oldest(self) -> float | None:
         return self._since[next(iter(self._waiting))] if self._waiting else None
@@ -213,6 +254,7 @@ class MemoryQueue:
             event = self._waiting.pop(number, None)
             if event is not None:
                 del self._since[number]
+                self._failures.pop(number, None)
                 self._bytes -= len(codec.encode(event))
 
     def _takes(self, event: Publish, bounds: QueueBounds) -> bool:
@@ -277,6 +319,9 @@ class MemoryDeadLetters:
 
     def read(self, after: int, limit: int) -> list[DeadLetter]:
         return [letter for number, letter in self._letters.items() if number > after][:limit]
+
+    def count(self, client: Client, name: str) -> int:
+        return sum((each.client, each.name) == (client, name) for each in self._letters.values())
 
     def size(self) -> Size:
         return Size(len(self._letters), sum(len(each.data) for each in self._letters.values()), self._dropped)

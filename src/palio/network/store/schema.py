@@ -2,8 +2,9 @@
 
 An event is stored once: in `log` where it was accepted here, in `held` where it came from a neighbour and waits in a
 queue. A row of `queue` is an event that waits for one subscription; its `event` is an offset of the log or, negated, a
-number in `held`. Duplicate keys are packed, one row for those of a transaction. Totals over many rows are kept in
-`counts`, one row, so that opening need not count.
+number in `held`. The failed deliveries of an event are counted apart, in `failed_deliveries`: few events have any, and
+the rows of `queue` stay short. Duplicate keys are packed, one row for those of a transaction. Totals over many rows are
+kept in `counts`, one row, so that opening need not count.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from typing import Final, Literal
 from palio.errors import StoreError, StoreFull
 
 Safety = Literal["durable", "relaxed"]
-VERSION: Final = 3
+VERSION: Final = 4
 _APPLICATION: Final = 0x50414C49  # "PALI"
 _MIN_SQLITE_VERSION: Final = (3, 35)
 _MIN_FREE_BYTES: Final = 1024 * 1024
@@ -49,6 +50,9 @@ CREATE TABLE queue (
     time INTEGER NOT NULL, PRIMARY KEY (queue, number)
 ) WITHOUT ROWID;
 CREATE INDEX queue_event ON queue (event);
+CREATE TABLE failed_deliveries (
+    queue INTEGER NOT NULL, number INTEGER NOT NULL, failures INTEGER NOT NULL, PRIMARY KEY (queue, number)
+) WITHOUT ROWID;
 CREATE TABLE dead_letters (
     number INTEGER PRIMARY KEY, time INTEGER NOT NULL, client TEXT NOT NULL, name TEXT NOT NULL,
     reason TEXT NOT NULL, data BLOB NOT NULL
@@ -63,6 +67,11 @@ _MIGRATIONS: Final[tuple[str, ...]] = (
     """,
     # Requests may have settings of durable subscriptions, which an older Palio would read and ignore.
     "",
+    """
+    CREATE TABLE failed_deliveries (
+        queue INTEGER NOT NULL, number INTEGER NOT NULL, failures INTEGER NOT NULL, PRIMARY KEY (queue, number)
+    ) WITHOUT ROWID;
+    """,
 )
 
 

@@ -242,6 +242,17 @@ class SqliteQueue:
         waiting = self._waiting()
         return Size(0, 0) if waiting is None else waiting.size()
 
+    def failures(self, numbers: Sequence[int]) -> dict[int, int]:
+        waiting = self._waiting()
+        if waiting is None or not waiting.failed or not numbers:
+            return {}
+        rows = self._reader.rows(
+            "SELECT number, failures FROM failed_deliveries WHERE queue = ? AND number BETWEEN ? AND ?",
+            (waiting.number, min(numbers), max(numbers)),
+        )
+        wanted = set(numbers)
+        return {number: failures for number, failures in rows if number in wanted}
+
     def oldest(self) -> float | None:
         waiting = self._waiting()
         if waiting is None or not waiting.events:
@@ -268,6 +279,11 @@ class SqliteDeadLetters:
             (after, limit),
         )
         return [DeadLetter(number, time / MICROSECONDS, *rest) for number, time, *rest in rows]
+
+    def count(self, client: Client, name: str) -> int:
+        query = "SELECT count(*) FROM dead_letters WHERE client = ? AND name = ?"
+        [(count,)] = self._reader().rows(query, (client, name))
+        return int(count)
 
     def size(self) -> Size:
         letters = self._ledger().letters

@@ -18,14 +18,19 @@ import msgspec
 
 from palio.errors import QueueFull
 from palio.network.store.interface import (
+    CONSUMER_GONE,
+    MAX_FAILED_AT_ONCE,
     QUEUE_FULL_LETTER,
     Acknowledged,
+    ConsumerLost,
     DeadLetterAdded,
     DeadLettersRemoved,
+    DeliveriesFailed,
     QueueBounds,
     Retention,
     Size,
     Writable,
+    letter_reason,
     queue_bounds,
 )
 from palio.routing import codec
@@ -75,6 +80,7 @@ class QueueState:
     events: int = 0
     bytes: int = 0
     dropped: int = 0
+    failed: int = 0  # events with failed deliveries
 
     def size(self) -> Size:
         return Size(self.events, self.bytes, self.dropped)
@@ -121,16 +127,23 @@ def read_ledger(connection: sqlite3.Connection) -> Ledger:
         number: (events, bytes)
         for number, events, bytes in connection.execute("SELECT queue, count(*), sum(bytes) FROM queue GROUP BY queue")
     }
+    failed = dict(connection.execute("SELECT queue, count(*) FROM failed_deliveries GROUP BY queue"))
     for number, client, name in connection.execute("SELECT number, client, name FROM queues"):
         if client is None:
             ledger.orphans.append(number)
         else:
-            ledger.queues[client, name] = QueueState(number, *sizes.get(number, (0, 0)))
+            ledger.queues[client, name] = QueueState(number, *sizes.get(number, (0, 0)), failed=failed.get(number, 0))
     [(letters, bytes)] = connection.execute("SELECT count(*), coalesce(sum(length(data)), 0) FROM dead_letters")
     ledger.letters = DeadLetterCounts(letters, bytes)
     return ledger
 
 
+# The number of failed deliveries of a waiting event, with one more.
+_NEXT_FAILURE: Final = """
+SELECT 1 + coalesce(failures, 0) FROM queue
+LEFT JOIN failed_deliveries AS failed ON failed.queue = queue.queue AND failed.number = queue.number
+WHERE queue.queue = ? AND queue.number = ?
+"""
 KEYS_PER_CLEANUP: Final = 256  # between two deletions of old keys; a reader ignores surplus ones
 
 
@@ -175,6 +188,10 @@ class Transaction:
                     self._connection.execute("INSERT OR REPLACE INTO homes VALUES (?, ?, ?)", each)
                 case Acknowledged():
                     self._acknowledge(each)
+                case DeliveriesFailed(client, name, numbers):
+                    self._fail_deliveries((client, name), numbers, each.reason, each.most)
+                case ConsumerLost():
+                    self._lose_consumer(each)
                 case Record():
                     self._record(each)
                 case DeadLetterAdded():
@@ -312,8 +329,11 @@ class Transaction:
         settings = self._settings[key] if key in self._settings else self._ledger.settings.get(key)
         return queue_bounds(settings, self._retention)
 
+    def _known_queue(self, key: QueueKey) -> QueueState | None:
+        return self._queues[key] if key in self._queues else self._ledger.queues.get(key)
+
     def _waiting(self, key: QueueKey) -> tuple[int, int]:
-        waiting = self._queues[key] if key in self._queues else self._ledger.queues.get(key)
+        waiting = self._known_queue(key)
         return (0, 0) if waiting is None else (waiting.events, waiting.bytes)
 
     def _writable_queue(self, key: QueueKey) -> QueueState:
@@ -340,13 +360,13 @@ class Transaction:
             self._flush()  # the oldest event of the queue may still be an unwritten row
             [(oldest,)] = self._connection.execute("SELECT min(number) FROM queue WHERE queue = ?", (waiting.number,))
             if bounds.on_full == "dead_letter":
-                self._bury(key, waiting.number, oldest)
+                self._bury(key, waiting.number, oldest, QUEUE_FULL_LETTER)
             self._remove(waiting, oldest)
             waiting.dropped += 1
         return True
 
-    def _bury(self, key: QueueKey, queue: int, number: int) -> None:
-        """Make a waiting event a dead letter."""
+    def _bury(self, key: QueueKey, queue: int, number: int, reason: str) -> None:
+        """Add a dead letter with a waiting event."""
         [(data,)] = self._connection.execute(
             "SELECT coalesce(log.data, held.data) FROM queue LEFT JOIN log ON log.offset = queue.event"
             " LEFT JOIN held ON held.number = -queue.event WHERE queue.queue = ? AND queue.number = ?",
@@ -354,11 +374,11 @@ class Transaction:
         )
         event = codec.decode_message(data)
         assert isinstance(event, Publish)  # nothing else is written there
-        self._add_dead_letter(DeadLetterAdded(*key, QUEUE_FULL_LETTER, event.body))
+        self._add_dead_letter(DeadLetterAdded(*key, reason, event.body))
 
     def _acknowledge(self, acknowledged: Acknowledged) -> None:
         key = (acknowledged.client, acknowledged.name)
-        if (self._queues[key] if key in self._queues else self._ledger.queues.get(key)) is None:
+        if self._known_queue(key) is None:
             return
         # Rows of this transaction are still unwritten; those acknowledged already must exist before they are deleted.
         if self._queue_rows and max(acknowledged.numbers, default=0) >= self._queue_rows[0][1]:
@@ -375,6 +395,43 @@ class Transaction:
             waiting.events -= 1
             waiting.bytes -= length
             self._freed.add(event)
+            if waiting.failed:
+                key = (waiting.number, number)
+                counted = self._connection.execute("DELETE FROM failed_deliveries WHERE queue = ? AND number = ?", key)
+                waiting.failed -= counted.rowcount
+
+    # Failed deliveries
+
+    def _lose_consumer(self, lost: ConsumerLost) -> None:
+        key = (lost.client, lost.name)
+        waiting = self._known_queue(key)
+        if waiting is None:
+            return
+        self._flush()
+        rows = self._connection.execute(
+            "SELECT number FROM queue WHERE queue = ?1 AND number <= ?2 AND number <= (SELECT max(?3,"
+            " coalesce(min(number), 0)) FROM queue WHERE queue = ?1 AND number > ?3) ORDER BY number LIMIT ?4",
+            (waiting.number, lost.delivered, lost.acknowledged, MAX_FAILED_AT_ONCE),
+        )
+        self._fail_deliveries(key, [number for (number,) in rows.fetchall()], CONSUMER_GONE, lost.most)
+
+    def _fail_deliveries(self, key: QueueKey, numbers: Sequence[int], reason: str, most: int | None) -> None:
+        if self._known_queue(key) is None:
+            return
+        self._flush()  # the events may still be unwritten rows
+        waiting = self._writable_queue(key)
+        for number in numbers:
+            place = (waiting.number, number)
+            found = self._connection.execute(_NEXT_FAILURE, place).fetchone()
+            if found is None:
+                continue  # acknowledged or dropped meanwhile
+            [failures] = found
+            if most is not None and failures >= most:
+                self._bury(key, *place, letter_reason(failures, reason))
+                self._remove(waiting, number)
+                continue
+            waiting.failed += failures == 1
+            self._connection.execute("INSERT OR REPLACE INTO failed_deliveries VALUES (?, ?, ?)", (*place, failures))
 
     # Requests of clients
 
@@ -404,6 +461,8 @@ class Transaction:
         waiting = self._queues.get(key) or (None if key in self._queues else self._ledger.queues.get(key))
         if waiting is not None:
             self._connection.execute("UPDATE queues SET client = NULL WHERE number = ?", (waiting.number,))
+            if waiting.failed:
+                self._connection.execute("DELETE FROM failed_deliveries WHERE queue = ?", (waiting.number,))
             self._orphans.append(waiting.number)
             self._queues[key] = None
 
