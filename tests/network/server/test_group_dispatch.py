@@ -1,4 +1,4 @@
-"""Dispatch of a consumer group: nothing lost, nothing with two members at once, order per key, whoever comes and goes."""
+"""Dispatch of a consumer group: nothing lost, nothing with two members at once, order per key, in any run."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ class Groups(RuleBasedStateMachine):
 
     @invariant()
     def of_a_key_one_event_is_out_and_it_is_the_oldest(self) -> None:
-        for key in {"a", "b", "c"}:
+        for key in ("a", "b", "c"):
             known = [number for number, its in getattr(self, "keys", {}).items() if its == key]
             left = [number for number in known if number not in self.done]
             out = [number for number in left if number not in self.waiting]

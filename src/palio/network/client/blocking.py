@@ -22,9 +22,9 @@ from palio.events import Event
 from palio.filters.filter import Filter
 from palio.network.client.broker import Broker, LogPage, ReplayPage, connect
 from palio.network.client.event_stream import ReceivedEvent, Stretch
-from palio.network.client.subscription import Subscription, SubscriptionGroup
+from palio.network.client.subscription import Subscription, SubscriptionSet
 from palio.network.event_loop import new_event_loop
-from palio.network.protocol import Overflow
+from palio.network.protocol import DEFAULT_ACK_SECONDS, Overflow
 from palio.routing.durable_settings import DurableSettings
 from palio.routing.messages import Confirm
 
@@ -75,9 +75,18 @@ class BlockingEvent(Event):
         """The names of the subscriptions that it matched."""
         return self._received.subscriptions
 
+    @property
+    def deliveries(self) -> int:
+        """1 + the number of deliveries that have failed."""
+        return self._received.deliveries
+
     def ack(self) -> None:
         """Acknowledge the event: a durable subscription will not deliver it again."""
         self._loop.wait(self._received.ack())
+
+    def reject(self, *, requeue: bool = True, reason: str = "") -> None:
+        """Say that the event could not be processed; it is delivered again, or becomes a dead letter."""
+        self._loop.wait(self._received.reject(requeue=requeue, reason=reason))
 
 
 def _make_blocking(received: ReceivedEvent, loop: _LoopThread) -> BlockingEvent:
@@ -90,7 +99,7 @@ def _make_blocking(received: ReceivedEvent, loop: _LoopThread) -> BlockingEvent:
     return event
 
 
-_Stream = TypeVar("_Stream", bound=Subscription | SubscriptionGroup)
+_Stream = TypeVar("_Stream", bound=Subscription | SubscriptionSet)
 
 
 class _BlockingStream(Generic[_Stream]):
@@ -173,7 +182,7 @@ class BlockingSubscription(_BlockingStream[Subscription]):
         self._loop.wait(self._subscription.unsubscribe())
 
 
-class BlockingSubscriptionGroup(_BlockingStream[SubscriptionGroup]):
+class BlockingSubscriptionSet(_BlockingStream[SubscriptionSet]):
     """The events that match any of several conditions."""
 
     def add(self, name: str, where: str | Filter, *, language: str = "sql") -> None:
@@ -204,6 +213,10 @@ class BlockingBroker:
         *,
         durable: str | None = None,
         settings: DurableSettings | None = None,
+        group: str | None = None,
+        key: str | None = None,
+        window: int | None = None,
+        ack_timeout: float = DEFAULT_ACK_SECONDS,
         on_cancel: Callable[[Subscription], None] | None = None,
         name: str | None = None,
         language: str = "sql",
@@ -219,6 +232,10 @@ class BlockingBroker:
                 where,
                 durable=durable,
                 settings=settings,
+                group=group,
+                key=key,
+                window=window,
+                ack_timeout=ack_timeout,
                 on_cancel=on_cancel,
                 name=name,
                 language=language,
@@ -239,16 +256,19 @@ class BlockingBroker:
         confirm: Confirm = "edge",
         queue: int = 0,
         overflow: Overflow | None = None,
-    ) -> BlockingSubscriptionGroup:
-        async def subscribe() -> SubscriptionGroup:
+    ) -> BlockingSubscriptionSet:
+        async def subscribe() -> SubscriptionSet:
             return self._broker.subscribe_many(
                 wheres, language=language, confirm=confirm, queue=queue, overflow=overflow
             )
 
-        return BlockingSubscriptionGroup(self._loop.wait(subscribe()), self._loop)
+        return BlockingSubscriptionSet(self._loop.wait(subscribe()), self._loop)
 
     def publish(self, event: Event | Mapping[str, Any] | str | bytes, *, confirm: bool = False) -> None:
         self._loop.wait(self._broker.publish(event, confirm=confirm))
+
+    def request(self, event: Event | Mapping[str, Any] | str | bytes, *, timeout: float = 10.0) -> BlockingEvent:
+        return _make_blocking(self._loop.wait(self._broker.request(event, timeout=timeout)), self._loop)
 
     def publish_all(
         self,
@@ -259,8 +279,17 @@ class BlockingBroker:
     ) -> int:
         return self._loop.wait(self._broker.publish_all(_iterate_in_thread(events), confirm=confirm, show=show))
 
-    def unsubscribe(self, name: str) -> None:
-        self._loop.wait(self._broker.unsubscribe(name))
+    def unsubscribe(self, name: str, *, owner: str = "") -> None:
+        self._loop.wait(self._broker.unsubscribe(name, owner=owner))
+
+    def durables(self) -> dict[str, Any]:
+        return self._loop.wait(self._broker.durables())
+
+    def durable(self, name: str, *, owner: str = "") -> dict[str, Any]:
+        return self._loop.wait(self._broker.durable(name, owner=owner))
+
+    def limit_durable(self, name: str, settings: DurableSettings, *, owner: str = "") -> None:
+        self._loop.wait(self._broker.limit_durable(name, settings, owner=owner))
 
     def advertise(self, where: str | Filter, *, language: str = "sql") -> None:
         self._loop.wait(self._broker.advertise(where, language=language))

@@ -54,6 +54,7 @@ class Connection:
         patience: float,
         timeout: float,
         publisher: str,
+        instance: str,
     ) -> None:
         self.addresses = addresses
         self.address = addresses[0]  # the broker that is, or was last, connected
@@ -66,6 +67,7 @@ class Connection:
         self._token = token
         self._app = app
         self._publisher = publisher
+        self._instance = instance
         self._tls = tls
         self._patience = patience
         self._timeout = timeout
@@ -137,7 +139,16 @@ class Connection:
 
     def to_address(self, address: Address) -> Connection:
         """A connection to another broker with the options of this one."""
-        return Connection((address,), self._token, self._app, self._tls, self._patience, self._timeout, self._publisher)
+        return Connection(
+            (address,),
+            self._token,
+            self._app,
+            self._tls,
+            self._patience,
+            self._timeout,
+            self._publisher,
+            self._instance,
+        )
 
     def trusts(self, address: Address) -> bool:
         """Whether the user of this client named a broker, so that it may be sent the token, if there is one."""
@@ -307,7 +318,8 @@ class Connection:
 
     def on_open(self, channel: Channel) -> None:
         self._channel = channel
-        channel.send(protocol.encode(ClientHello(protocol.VERSION, self._app, self._token, self._publisher)))
+        hello = ClientHello(protocol.VERSION, self._app, self._token, self._publisher, self._instance)
+        channel.send(protocol.encode(hello))
 
     def on_frames(self, channel: Channel, frames: list[bytes]) -> None:
         for frame in frames:

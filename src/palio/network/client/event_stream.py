@@ -1,9 +1,10 @@
 """Incoming events of a client: the event as received, its stream, and the streams of one connection.
 
 Flow control is by credit. A stream grants the broker a window of `CREDIT_WINDOW_EVENTS`, and grants more as the program
-takes events; beyond that, events wait in the delivery queue at the broker, whose overflow policy decides. `dropped` is
-the number of events that the policy discarded. Events of a durable subscription have numbers, by which they are
-acknowledged; the acknowledgements of one turn of the event loop leave in one frame.
+takes events; a member of a consumer group gets the next event for one that it acknowledges. Beyond that, events wait in
+the queue at the broker, whose overflow policy decides. `dropped` is the number of events that the policy discarded.
+Events of a durable subscription have numbers, by which they are acknowledged; the acknowledgements of one turn of the
+event loop leave in one frame.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from palio.errors import InvalidArgument, PalioError
 from palio.events import Event
 from palio.events.values import MAX_INT64
 from palio.network import protocol
-from palio.network.protocol import Acknowledge, Elsewhere, Matched, More, Overflow, decode_numbers
+from palio.network.protocol import Acknowledge, Elsewhere, Matched, More, Overflow, Reject, decode_numbers
 from palio.routing import codec
 from palio.routing.codec import Stamp, decode_event, stamps_in
 from palio.routing.memo import Memo
@@ -38,9 +39,10 @@ _Targets: TypeAlias = "tuple[tuple[EventStream, tuple[str, ...]], ...]"
 class ReceivedEvent(Event):
     """An event that matched a subscription; `subscriptions` are the names of all that it matched in its stream."""
 
-    __slots__ = ("_home", "_stamps", "_stream", "number", "subscriptions")
+    __slots__ = ("_home", "_stamps", "_stream", "deliveries", "number", "subscriptions")
 
     number: int
+    deliveries: int  # 1 + the number of deliveries that have failed: without an acknowledgement, or by a rejection
     subscriptions: tuple[str, ...]
     _stream: EventStream
     _home: Connection  # that it came by
@@ -56,6 +58,13 @@ class ReceivedEvent(Event):
         """Acknowledge the event: a durable subscription will not deliver it again. For others this does nothing."""
         if self.number:
             self._stream._acknowledge(self.number, self._home)
+
+    async def reject(self, *, requeue: bool = True, reason: str = "") -> None:
+        """Say that the event of a durable subscription could not be processed: it is delivered again, to this consumer
+        or to another member of its group; or, without `requeue`, becomes a dead letter. For others this does nothing.
+        """
+        if self.number:
+            self._stream._reject(self.number, self._home, requeue, reason)
 
 
 class Stretch(NamedTuple):
@@ -104,15 +113,17 @@ class CompleteStretches:
 class EventStream:
     """Asynchronous iterator over the events of one delivery queue at the broker; `name` is the queue's."""
 
-    def __init__(self, broker: Broker, name: str) -> None:
+    def __init__(self, broker: Broker, name: str, window: int = CREDIT_WINDOW_EVENTS) -> None:
         self.name = name
+        self._window = window
+        self._grants_credit = True
         self.dropped = 0
         self._connection = broker.connection
         self._streams = broker.streams
         self.on_complete: Callable[[Stretch], None] | None = None
         self._complete = CompleteStretches()
         # Events, and the complete stretches between them.
-        self._waiting: deque[tuple[bytes | Event, tuple[str, ...], bytes, int] | Complete] = deque()
+        self._waiting: deque[tuple[bytes | Event, tuple[str, ...], bytes, int, int] | Complete] = deque()
         self._taken = 0  # since credit was last granted
         self._acknowledged: list[int] = []  # in this turn of the event loop
         self._listeners: list[asyncio.Future[None]] = []
@@ -152,10 +163,10 @@ class EventStream:
             await self._wait_for_wakeup()
         taken = self._waiting.popleft()
         assert not isinstance(taken, Complete)
-        sent, subscriptions, stamps, number = taken
+        sent, subscriptions, stamps, number, deliveries = taken
         self._taken += 1
         # Credit is granted in halves of the window: the broker never runs dry, and one message serves many events.
-        if self._taken >= CREDIT_WINDOW_EVENTS // 2:
+        if self._grants_credit and self._taken >= (self._window + 1) // 2:
             self._connection.send(protocol.encode(More(self.name, self._taken)))
             self._taken = 0
         if isinstance(sent, bytes):
@@ -166,6 +177,7 @@ class EventStream:
             received._id, received._source, received._time = sent._id, sent._source, sent._time
         received.subscriptions = subscriptions
         received.number = number
+        received.deliveries = deliveries
         received._stamps = stamps
         received._stream = self
         received._home = self._connection
@@ -178,6 +190,12 @@ class EventStream:
         if not self._acknowledged:  # the first of this turn of the event loop schedules one frame for all
             asyncio.get_running_loop().call_soon(self._send_acknowledgements)
         self._acknowledged.append(number)
+
+    def _reject(self, number: int, home: Connection, requeue: bool, reason: str) -> None:
+        check_text("the reason of a rejection", reason, protocol.MAX_REASON_LENGTH)
+        if home is self._connection:  # as for an acknowledgement
+            self._send_acknowledgements()  # in the order of the calls
+            self._connection.send(protocol.encode(Reject(self.name, (number,), requeue, reason)))
 
     def _send_acknowledgements(self) -> None:
         numbers, self._acknowledged = self._acknowledged, []
@@ -198,8 +216,10 @@ class EventStream:
 
     # Called by the connection
 
-    def put(self, sent: bytes | Event, subscriptions: tuple[str, ...], stamps: bytes, number: int = 0) -> None:
-        self._waiting.append((sent, subscriptions, stamps, number))
+    def put(
+        self, sent: bytes | Event, subscriptions: tuple[str, ...], stamps: bytes, number: int = 0, deliveries: int = 1
+    ) -> None:
+        self._waiting.append((sent, subscriptions, stamps, number, deliveries))
         if self._listeners:
             self._wake()
 
@@ -237,7 +257,7 @@ class EventStream:
     @property
     def _initial_credit(self) -> int:
         """The credit of a new request: the window less the events that still wait here."""
-        return max(1, CREDIT_WINDOW_EVENTS - len(self._waiting))
+        return max(1, self._window - len(self._waiting))
 
 
 def _follows(stretch: Complete, before: Complete) -> bool:

@@ -34,6 +34,8 @@ from palio.network.protocol import (
     Detach,
     Done,
     Dropped,
+    DurableLimit,
+    DurableQuery,
     Elsewhere,
     Ended,
     Failed,
@@ -43,6 +45,7 @@ from palio.network.protocol import (
     Matched,
     More,
     Publish,
+    Reject,
     Renew,
     ReplayAnswer,
     ReplayQuery,
@@ -56,8 +59,10 @@ from palio.network.protocol import (
 )
 from palio.network.security.authorization import Principal, check_operator, check_status, effective_filter
 from palio.network.security.quotas import OFF_LOOP_BYTES, BrokerLimits, restrict_filter
-from palio.network.server.delivery_queues import SubscribeOptions, durable_client
-from palio.network.server.durable_subscriptions import end_durable, request_durable
+from palio.network.server import durable_administration
+from palio.network.server.delivery_queues import GroupOptions, SubscribeOptions
+from palio.network.server.durable_consumers import durable_client
+from palio.network.server.durable_subscriptions import request_durable
 from palio.network.server.log_queries import answer_log_query
 from palio.network.server.session import Session
 from palio.routing import messages as routed
@@ -156,10 +161,13 @@ class ClientConnection:
                 confirm=message.confirm,
                 credit=max(0, message.credit),
                 settings=message.settings,
+                group=None if message.group is None else GroupOptions(message.group.key, message.group.ack_seconds),
             )
             return
         if message.settings is not None:
             raise Refused("settings of a queue on disk are those of a durable subscription")
+        if message.group is not None:
+            raise Refused("the members of a consumer group share a durable subscription")
         self.session.request_subscription(
             message.name,
             _with_lease(message.wanted, message.validity),
@@ -170,31 +178,59 @@ class ClientConnection:
                 overflow=message.overflow or None,
                 credit=max(0, message.credit),
                 number=message.request,
-                group=message.group,
+                set_name=message.set_name,
                 completeness=message.completeness,
             ),
         )
 
     def _unsubscribe(self, message: Unsubscribe) -> None:
-        if message.name in self.session.queues:
+        owner = durable_administration.check_owner(self.session.principal, message.owner)
+        if message.name in self.session.queues and owner is self.session.principal:
             self.session.request_unsubscription(message.name)
         elif not message.request:  # it has ended already, or is only being claimed
             self.session.durable_claims.cancel(message.name)
             return
         else:  # a durable one of another session, or of none
-            owner = durable_client(self.session.principal, message.name)
-            self.session.durable_claims.claim(owner, message.name, partial(self._end_claimed, message))
+
+            def delete() -> None:
+                durable_administration.delete(self._server, self.session, owner, message.name)
+                self._answer(message.request, None)
+
+            self._at_home(message.request, owner, message.name, delete)
             return
         self._answer(message.request, None)
 
-    def _end_claimed(self, message: Unsubscribe, error: PalioError | None) -> None:
-        try:
-            if error is not None:
-                raise error
-            end_durable(self._server.host, self.session.principal, message.name)
-        except PalioError as reason:
-            error = reason
-        self._answer(message.request, error)
+    def _at_home(self, request: int, owner: Principal, name: str, do: Callable[[], None]) -> None:
+        """Do something with a durable subscription if this broker is its home; refer the client to it otherwise."""
+
+        def on_claimed(error: PalioError | None) -> None:
+            try:
+                if error is not None:
+                    raise error
+                do()
+            except PalioError as reason:
+                self._answer(request, reason)
+
+        self.session.durable_claims.claim(durable_client(owner, name), name, on_claimed)
+
+    def _report_durable(self, message: DurableQuery) -> None:
+        if not message.name:
+            report = durable_administration.report_all(self._server, self.session.principal)
+            self._send(protocol.encode(StatusAnswer(message.request, report)))
+            return
+        owner = durable_administration.check_owner(self.session.principal, message.owner)
+
+        def report_one() -> None:
+            report = durable_administration.report_one(self._server, owner, message.name)
+            self._send(protocol.encode(StatusAnswer(message.request, report)))
+
+        self._at_home(message.request, owner, message.name, report_one)
+
+    def _limit_durable(self, message: DurableLimit) -> None:
+        owner = durable_administration.check_owner(self.session.principal, message.owner)
+        on_answer = partial(self._answer, message.request)
+        limit = partial(durable_administration.limit, self._server, owner, message.name, message.settings, on_answer)
+        self._at_home(message.request, owner, message.name, limit)
 
     def _detach(self, message: Detach) -> None:
         if not self.session.durable_claims.cancel(message.name) and (
@@ -224,6 +260,9 @@ class ClientConnection:
 
     def _acknowledge(self, message: Acknowledge) -> None:
         self.session.ack(message.name, message.numbers)
+
+    def _reject(self, message: Reject) -> None:
+        self.session.reject(message.name, message.numbers, message.requeue, message.reason)
 
     def _status(self, message: StatusQuery) -> None:
         check_status(self.session.principal)
@@ -324,11 +363,11 @@ class ClientConnection:
         encode = protocol.encode
         while not channel.is_full and not channel.is_closing:
             batch = self.session.take(_MAX_SEND_EVENTS)
-            for name, event, subscriptions, number in batch:
+            for name, event, subscriptions, number, deliveries in batch:
                 if subscriptions:
                     channel.send(encode(Matched(protocol.encode_numbers(subscriptions), event.body, event.stamps)))
                 else:  # durable: to be acknowledged by its number
-                    channel.send(encode(Delivery(name, event.body, number, event.stamps)))
+                    channel.send(encode(Delivery(name, event.body, number, event.stamps, deliveries)))
             if len(batch) < _MAX_SEND_EVENTS:
                 break
             channel.flush()  # only what is written can make the connection full, and so end this loop
@@ -363,6 +402,9 @@ _HANDLERS: Final[dict[type, Callable[[ClientConnection, Any], None]]] = {
     Unadvertise: ClientConnection._unadvertise,
     More: ClientConnection._grant_credit,
     Acknowledge: ClientConnection._acknowledge,
+    Reject: ClientConnection._reject,
+    DurableQuery: ClientConnection._report_durable,
+    DurableLimit: ClientConnection._limit_durable,
     StatusQuery: ClientConnection._status,
     LogQuery: ClientConnection._read_log,
     ReplayQuery: ClientConnection._replay,

@@ -22,7 +22,14 @@ from palio.network.security.authorization import LinkFilters
 from palio.network.server.delivery_queues import DeliveryPlan
 from palio.network.server.log_queries import read_log_page
 from palio.network.server.persistence import Persistence
-from palio.network.store.interface import Acknowledged, DeadLetterAdded, Store
+from palio.network.store.interface import (
+    Acknowledged,
+    ConsumerLost,
+    DeadLetterAdded,
+    DeadLettersRemoved,
+    DeliveriesFailed,
+    Store,
+)
 from palio.routing import codec
 from palio.routing.durable_settings import DurableSettings
 from palio.routing.effects import (
@@ -34,6 +41,7 @@ from palio.routing.effects import (
     Drop,
     Lane,
     Persist,
+    Queued,
     Read,
     ReadDone,
     Reply,
@@ -50,10 +58,13 @@ from palio.routing.messages import (
     Answer,
     BrokerLogPage,
     ClientRequest,
+    Confirmed,
     HomeBroker,
     Publish,
     PublishBatch,
     PublishClient,
+    Refused,
+    SubscribeClient,
 )
 from palio.routing.node import Arrived, Node, NodeInput
 
@@ -118,6 +129,9 @@ class Host:
         self.drops: Counter[str] = Counter()
         self.counts: Counter[str] = Counter()
         self.is_handling = False
+        self.is_stopping = False
+        self.on_consumer_gone: Callable[[Client, str], None] = lambda client, name: None
+        self._awaited: dict[tuple[Client, str], list[Callable[[Answer], None]]] = {}  # answers to `request_answered`
         # Not `loop.time`: that of uvloop stands still during a turn of the loop.
         self.now = time.monotonic
         self._store = store
@@ -154,6 +168,12 @@ class Host:
     def request(self, client: Client, request: ClientRequest) -> None:
         """Hand a client's request to the broker."""
         self.enqueue(Requested(client, request, self.now()))
+
+    def request_answered(self, client: Client, request: SubscribeClient, on_answer: Callable[[Answer], None]) -> None:
+        """Hand a request for a durable subscription to the broker, whether or not a session reads it; `on_answer` gets
+        `Confirmed` or `Refused`."""
+        self._awaited.setdefault((client, request.name), []).append(on_answer)
+        self.request(client, request)
 
     def after_pending(self, call: Callable[[], None]) -> None:
         """Call once all inputs that were enqueued until now are handled.
@@ -296,6 +316,10 @@ class Host:
         """Other brokers that claim the durable subscription too."""
         return self._broker.claims.rivals(client, name)
 
+    def other_homes(self) -> list[int]:
+        """The other brokers that are known to hold durable subscriptions."""
+        return [broker for broker in self._broker.delivery.expected.homes() if broker != self.broker_id]
+
     def set_public_address(self, address: str) -> None:
         """Where other brokers send the clients of durable subscriptions that this one holds."""
         self._broker.claims.address = address
@@ -377,6 +401,9 @@ class Host:
             self._answer(effect)
 
     def _answer(self, effect: Reply) -> None:
+        if self._awaited and isinstance(effect.answer, Confirmed | Refused):
+            for on_answer in self._awaited.pop((effect.client, effect.answer.name), ()):
+                on_answer(effect.answer)
         end = self.clients.get(effect.client)
         if end is not None:
             end.answer(effect.answer)
@@ -385,6 +412,19 @@ class Host:
     def acknowledge(self, done: Acknowledged) -> None:
         """Remove acknowledged events from a durable queue; one that was full takes more then."""
         self._persistence.acknowledge(done)
+
+    def fail_deliveries(
+        self, failed: DeliveriesFailed | ConsumerLost, on_written: Callable[[], None] = lambda: None
+    ) -> None:
+        """Count failed deliveries of events of a durable queue, which may make dead letters of them."""
+        self.counts["failed deliveries"] += 1
+        self._persistence.fail_deliveries(failed, on_written)
+
+    def queue_again(
+        self, queued: Queued, removed: DeadLettersRemoved, on_answer: Callable[[PalioError | None], None]
+    ) -> None:
+        """Put the event of a dead letter back into a durable queue."""
+        self._persistence.queue_again(queued, removed, on_answer)
 
     def _on_queue_written(self, client: Client) -> None:
         end = self.clients.get(client)  # none while no session reads the durable subscription
