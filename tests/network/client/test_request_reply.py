@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -121,18 +121,29 @@ def test_a_request_that_the_grant_does_not_admit_says_so(tmp_path: Path) -> None
     run(test)
 
 
-def test_a_blocking_client_asks_too() -> None:
+def test_blocking_clients_ask_and_answer_too() -> None:
     async def test() -> None:
-        async with (
-            broker() as server,
-            palio.connect(url(server)) as client,
-            responding(client, "n > 0", lambda event: {"result": event.get("n")}),
-        ):
+        async with broker() as server, palio.connect(url(server)) as client:
+
+            def answer_once(is_ready: Callable[[], object]) -> None:
+                with palio.connect_blocking(url(server)) as blocking, blocking.requests("n > 0") as requests:
+                    is_ready()
+                    request = next(requests)
+                    request.reply({"result": request.event.get("n")})
 
             def ask() -> object:
                 with palio.connect_blocking(url(server)) as blocking:
-                    return blocking.request({"n": 7}).get("result")
+                    return blocking.request({"n": 7}, timeout=60).get("result")
 
+            ready = asyncio.Event()
+            loop = asyncio.get_running_loop()
+            answering = asyncio.create_task(
+                asyncio.to_thread(answer_once, lambda: bool(loop.call_soon_threadsafe(ready.set)))
+            )
+            await ready.wait()
             assert await asyncio.to_thread(ask) == 7
+            await answering
+            with pytest.raises(palio.NoReply):
+                await client.request({"n": 8}, timeout=0.05)
 
     run(test)

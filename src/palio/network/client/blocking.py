@@ -22,6 +22,7 @@ from palio.events import Event
 from palio.filters.filter import Filter
 from palio.network.client.broker import Broker, LogPage, ReplayPage, connect
 from palio.network.client.event_stream import ReceivedEvent, Stretch
+from palio.network.client.request_reply import Request, Requests
 from palio.network.client.subscription import Subscription, SubscriptionSet
 from palio.network.event_loop import new_event_loop
 from palio.network.protocol import DEFAULT_ACK_SECONDS, Overflow
@@ -192,6 +193,48 @@ class BlockingSubscriptionSet(_BlockingStream[SubscriptionSet]):
         self._loop.wait(self._subscription.remove(name))
 
 
+class BlockingRequest:
+    """A request whose reply blocks until it is sent; `event` is its content."""
+
+    def __init__(self, request: Request, loop: _LoopThread) -> None:
+        self.event = _make_blocking(request.event, loop)
+        self._request = request
+        self._loop = loop
+
+    def reply(self, event: Event | Mapping[str, Any] | str | bytes) -> None:
+        self._loop.wait(self._request.reply(event))
+
+
+class BlockingRequests:
+    """The requests that match a condition: a context manager, and an iterator that blocks until the next one."""
+
+    def __init__(self, requests: Requests, loop: _LoopThread) -> None:
+        self._requests = requests
+        self._loop = loop
+
+    def __enter__(self) -> Self:
+        self._loop.wait(self._requests.__aenter__())
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if not self._loop.is_stopped:
+            self._loop.wait(self._requests.__aexit__(kind, error, trace))
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> BlockingRequest:
+        request = self._loop.wait(self._next())
+        if request is None:
+            raise StopIteration
+        return BlockingRequest(request, self._loop)
+
+    async def _next(self) -> Request | None:
+        return await anext(self._requests, None)
+
+
 class BlockingBroker:
     """The calls of `Broker`, each of which blocks; see there for their meaning."""
 
@@ -269,6 +312,12 @@ class BlockingBroker:
 
     def request(self, event: Event | Mapping[str, Any] | str | bytes, *, timeout: float = 10.0) -> BlockingEvent:
         return _make_blocking(self._loop.wait(self._broker.request(event, timeout=timeout)), self._loop)
+
+    def requests(self, where: str | Filter, *, group: str | None = None, language: str = "sql") -> BlockingRequests:
+        async def requests() -> Requests:
+            return self._broker.requests(where, group=group, language=language)
+
+        return BlockingRequests(self._loop.wait(requests()), self._loop)
 
     def publish_all(
         self,
