@@ -22,6 +22,7 @@ KEY_SECRET_BYTES: Final = 32  # that each end contributes to such a key
 MAX_NAME_LENGTH: Final = 200
 MAX_TOKEN_LENGTH: Final = 4096
 MAX_REASON_LENGTH: Final = 500  # of a rejection
+MAX_REJECTED_EVENTS: Final = 1_024  # by one message
 DEFAULT_WINDOW_EVENTS: Final = 32  # that a member of a consumer group holds unacknowledged
 DEFAULT_ACK_SECONDS: Final = 300.0  # after which such an event goes to another member
 Name: TypeAlias = Annotated[str, Meta(max_length=MAX_NAME_LENGTH)]
@@ -199,18 +200,20 @@ class Reject(Struct, frozen=True, array_like=True, tag=115):
     again, or with `requeue` off dead letters at once."""
 
     name: Name
-    numbers: tuple[int, ...]
+    numbers: Annotated[tuple[int, ...], Meta(max_length=MAX_REJECTED_EVENTS)]
     requeue: bool = True
     reason: Annotated[str, Meta(max_length=MAX_REASON_LENGTH)] = ""
 
 
 class DurableQuery(Struct, frozen=True, array_like=True, tag=93):
     """Query of the durable subscriptions that this broker holds: of the client's principal, or for operators of all.
-    With a name, of one, which another broker may hold. `StatusAnswer` answers."""
+    With a name, of one, which another broker may hold. `StatusAnswer` answers, with a page of them and `next`, which is
+    `after` in the query for the next page."""
 
     request: int
     name: Name = ""
     owner: Name = ""
+    after: Annotated[str, Meta(max_length=3 * MAX_NAME_LENGTH)] = ""
 
 
 class DurableLimit(Struct, frozen=True, array_like=True, tag=116):

@@ -165,6 +165,21 @@ def test_a_second_stream_is_refused_and_one_that_goes_on_takes_over() -> None:
     run(test)
 
 
+def test_what_a_stream_has_got_and_the_next_one_acknowledges_has_not_failed(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with serving(data=tmp_path) as (server, client):
+            async with streamed(client) as response:
+                await client.post("/events", json={"n": 1})
+                [(number, _)] = await numbered(Stream(response), 1)
+            await until(lambda: "durable anyone/desk" not in server.host.clients)
+            assert server.store.queue("durable anyone/desk", "desk").failures([number]) == {}
+            async with streamed(client, last=number):
+                await until(lambda: waiting(server) == 0)
+            assert server.store.dead_letters.size().events == 0
+
+    run(test)
+
+
 def test_streams_of_a_group_share_the_events_and_acknowledge_one_by_one() -> None:
     async def test() -> None:
         async with serving() as (server, client):

@@ -11,6 +11,7 @@ import palio
 from palio import DurableSettings, Filter
 from palio.network.security.authentication import Tokens
 from palio.network.security.authorization import Principal, unrestricted
+from palio.network.server import durable_administration
 from tests.network.running import broker, line, run, until, url
 
 
@@ -143,6 +144,22 @@ def test_owners_see_their_own_and_admins_those_of_all(tmp_path: Path) -> None:
                 await owner.limit_durable("desk", limits)
             with pytest.raises(palio.Refused, match="a name is up to 64 letters"):
                 await admin.durable("desk", owner="a/b")
+
+    run(test)
+
+
+def test_many_are_listed_page_by_page_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(durable_administration, "_PAGE_ENTRIES", 2)
+
+    async def test() -> None:
+        async with broker() as server, palio.connect(url(server)) as client:
+            names = [f"desk-{number}" for number in range(5)]
+            for listed in range(6):
+                found = await client.durables()
+                assert [each["name"] for each in found["durables"]] == names[:listed]
+                if listed < 5:
+                    async with client.subscribe("x > 0", durable=names[listed]):
+                        pass
 
     run(test)
 

@@ -13,7 +13,7 @@ import palio
 from palio import DurableSettings, Filter
 from palio.network import protocol
 from palio.network.client.subscription import Subscription
-from palio.network.protocol import Acknowledge, ClientHello, Delivery, Done, Failed, Goodbye, Subscribe, Welcome
+from palio.network.protocol import Acknowledge, ClientHello, Delivery, Done, Failed, Goodbye, Reject, Subscribe, Welcome
 from palio.network.server.process import Server
 from palio.routing import codec
 from tests.network.running import broker, run, until, url
@@ -179,6 +179,18 @@ def test_an_event_that_is_rejected_for_good_is_a_dead_letter_at_once() -> None:
             event = await anext(events)
             with pytest.raises(palio.InvalidArgument, match="the reason of a rejection"):
                 await event.reject(reason="x" * 501)
+
+    run(test)
+
+
+def test_a_message_rejects_a_bounded_number_of_events() -> None:
+    async def test() -> None:
+        async with broker() as server:
+            client = await RawClient(server).open("one")
+            assert isinstance(await client.subscribe("desk"), Done)
+            client.send(Reject("desk", tuple(range(protocol.MAX_REJECTED_EVENTS + 1))))
+            assert isinstance(await client.receive(), Goodbye)
+            client.close()
 
     run(test)
 

@@ -311,8 +311,14 @@ class Broker:
     async def durables(self) -> dict[str, Any]:
         """The durable subscriptions that this broker holds, of this client's principal or for an operator of all:
         `durables` is their list, `broker` and `address` are this broker's, `other_homes` hold further ones."""
-        answer: dict[str, Any] = await self.connection.request(DurableQuery)
-        return answer
+        found: dict[str, Any] = {"durables": [], "next": ""}
+        while True:
+            after = found["next"]
+            page = await self.connection.request(partial(DurableQuery, after=after))
+            found = {**page, "durables": [*found["durables"], *page["durables"]]}
+            if not page["next"]:
+                del found["next"]
+                return found
 
     async def durable(self, name: str, *, owner: str = "") -> dict[str, Any]:
         """One durable subscription, as its home broker reports it; its `broker` and `address` are the home's."""

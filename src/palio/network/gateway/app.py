@@ -245,6 +245,7 @@ class Gateway:
             await subscribe_durable(session, name, condition, GroupOptions(request.query_params.get("key", "")))
             return
         wanted = durable_filter(host, session.principal, name)
+        session.acknowledges_later = True  # by the last id of the next stream
         await until_free(host, session, name, is_continued=last > 0)
         await subscribe_durable(session, name, wanted)
         if last:  # the last id that a client has seen acknowledges all events up to it

@@ -24,7 +24,13 @@ from palio.network.gateway.authentication import CallerAuthenticator, bearer_tok
 from palio.network.gateway.cloudevents import read_event, write_cloudevent
 from palio.network.gateway.problems import HttpProblem, problem_document
 from palio.network.gateway.subscription_request import check_subscription_name
-from palio.network.protocol import DEFAULT_ACK_SECONDS, DEFAULT_WINDOW_EVENTS, MAX_NAME_LENGTH, MAX_REASON_LENGTH
+from palio.network.protocol import (
+    DEFAULT_ACK_SECONDS,
+    DEFAULT_WINDOW_EVENTS,
+    MAX_NAME_LENGTH,
+    MAX_REASON_LENGTH,
+    MAX_REJECTED_EVENTS,
+)
 from palio.network.security.authorization import Principal
 from palio.network.security.quotas import check_condition
 from palio.network.server.delivery_queues import Delivered, GroupOptions
@@ -133,7 +139,7 @@ class Reject(msgspec.Struct, tag="reject", forbid_unknown_fields=True):
     """Events of a durable subscription that could not be processed."""
 
     name: str
-    numbers: tuple[int, ...]
+    numbers: Annotated[tuple[int, ...], msgspec.Meta(max_length=MAX_REJECTED_EVENTS)]
     requeue: bool = True
     reason: Annotated[str, msgspec.Meta(max_length=MAX_REASON_LENGTH)] = ""
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from asyncio import Future
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -72,7 +72,7 @@ if TYPE_CHECKING:
     from palio.network.server.process import Server
 
 log = logging.getLogger("palio.server")
-_MAX_LOG_QUERIES: Final = 4  # of one client at a time
+_MAX_QUERIES: Final = 4  # of one client at a time
 _MAX_SEND_EVENTS: Final = 256  # between two checks whether the connection takes more
 _FRAME_OVERHEAD_BYTES: Final = 1_024  # of a request beside its filter
 # Decoding parses the filter of a request, which takes long for a long one. These messages have none: the first two
@@ -90,7 +90,7 @@ class ClientConnection:
         self._server = server
         self._channel = channel
         self._confirmed: list[int] = []
-        self._log_queries = 0
+        self._queries = 0
         self._submit = session.submit  # bound once, for the hot path
         self._max_filter_frame_bytes = server.settings.limits.filter_bytes + _FRAME_OVERHEAD_BYTES
         channel.receiver = self
@@ -214,17 +214,29 @@ class ClientConnection:
         self.session.durable_claims.claim(durable_client(owner, name), name, on_claimed)
 
     def _report_durable(self, message: DurableQuery) -> None:
+        principal = self.session.principal
         if not message.name:
-            report = durable_administration.report_all(self._server, self.session.principal)
-            self._send(protocol.encode(StatusAnswer(message.request, report)))
+            page = durable_administration.report_page(self._server, principal, message.after)
+            self._answer_report(message.request, page)
             return
-        owner = durable_administration.check_owner(self.session.principal, message.owner)
+        owner = durable_administration.check_owner(principal, message.owner)
 
         def report_one() -> None:
             report = durable_administration.report_one(self._server, owner, message.name)
-            self._send(protocol.encode(StatusAnswer(message.request, report)))
+            self._answer_report(message.request, report)
 
         self._at_home(message.request, owner, message.name, report_one)
+
+    def _answer_report(self, request: int, report: Coroutine[Any, Any, dict[str, Any]]) -> None:
+        if self._queries == _MAX_QUERIES:
+            report.close()
+            raise LimitReached("queries", _MAX_QUERIES, "too many queries of this client are unanswered")
+        self._queries += 1
+        task = self._server.loop.create_task(report, name="palio durable report")
+        task.add_done_callback(partial(self._on_report, request))
+
+    def _on_report(self, request: int, report: Future[dict[str, Any]]) -> None:
+        self._on_read(request, report, lambda: StatusAnswer(request, report.result()))
 
     def _limit_durable(self, message: DurableLimit) -> None:
         owner = durable_administration.check_owner(self.session.principal, message.owner)
@@ -270,21 +282,24 @@ class ClientConnection:
 
     def _read_log(self, message: LogQuery) -> None:
         """Answer from another thread: a query reads, decodes and matches many events, and must not stop the loop."""
-        if self._log_queries == _MAX_LOG_QUERIES:
-            raise LimitReached("queries", _MAX_LOG_QUERIES, "too many queries of this client are unanswered")
-        self._log_queries += 1
+        if self._queries == _MAX_QUERIES:
+            raise LimitReached("queries", _MAX_QUERIES, "too many queries of this client are unanswered")
+        self._queries += 1
         reading = self._server.loop.run_in_executor(
             None, answer_log_query, message, self._server.store.log, self._server.node, self.session.principal
         )
         reading.add_done_callback(partial(self._on_log_read, message.request))
 
     def _on_log_read(self, request: int, reading: Future[LogAnswer]) -> None:
-        self._log_queries -= 1
+        self._on_read(request, reading, reading.result)
+
+    def _on_read(self, request: int, reading: Future[Any], answer: Callable[[], Any]) -> None:
+        self._queries -= 1
         error = None if reading.cancelled() else reading.exception()
         if self._channel.is_closing or reading.cancelled():
             return
         if error is None:
-            self._send(protocol.encode(reading.result()))
+            self._send(protocol.encode(answer()))
         else:
             if not isinstance(error, PalioError):
                 log.error("a query failed", exc_info=error)

@@ -211,7 +211,7 @@ class ExclusiveConsumer(DurableConsumer):
         if self._host.clients.get(self.client) is self:
             del self._host.clients[self.client]
             # A broker that stops is no fault of its consumers.
-            if self._after and not self._host.is_stopping:
+            if self._after and not self._host.is_stopping and not self.session.acknowledges_later:
                 most = self._most_deliveries
                 lost = ConsumerLost(self.client, self.name, self._acknowledged, self._after, most)
                 self._host.fail_deliveries(lost)

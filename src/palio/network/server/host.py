@@ -13,6 +13,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from heapq import nsmallest
 from typing import Any, Final, NamedTuple, Protocol, TypeVar, cast
 
 from palio.errors import PalioError
@@ -303,6 +304,13 @@ class Host:
     def durable_keys(self) -> Iterator[tuple[Client, str]]:
         """Owner and name of all durable subscriptions that this broker holds."""
         return iter(self._broker.durable_queues)
+
+    def durable_page(self, prefix: str, after: Client, limit: int) -> list[DurableEntry]:
+        """The next durable subscriptions of clients whose name has a prefix, in the order of the names."""
+        wants = self._broker.tables.subscriptions
+        keys = (each for each in self._broker.durable_queues if each[0] > after and each[0].startswith(prefix))
+        found = ((client, name, wants.get(client, name)) for client, name in nsmallest(limit, keys))
+        return [DurableEntry(client, name, owned.filter) for client, name, owned in found if owned is not None]
 
     def is_durable(self, client: Client, name: str) -> bool:
         """Whether this broker holds a durable subscription."""

@@ -112,6 +112,7 @@ class Session:
         "_subscription_leases",
         "_unconfirmed",
         "_wanted",
+        "acknowledges_later",
         "app",
         "client",
         "delivery",
@@ -145,6 +146,7 @@ class Session:
         self.app = app
         self.peer = ""  # address of the client
         self.instance = ""  # by which a client is known over its connections; empty where it has none
+        self.acknowledges_later = False  # its next session acknowledges what this one got
         self.published = 0  # events, accepted or not
         self.delivery = ClientDelivery(self._host, self._on_queue_over)
         self.queues = self.delivery.by_subscription
@@ -194,14 +196,18 @@ class Session:
             raise Refused("the brokers send no watermarks; they are started with --option completeness=SECONDS")
         granted = effective_filter(wanted, self.principal, self._limits)
         check_subscription_quota(self._host, self.principal, self._quotas, name, durable)
+        self._quotas.subscriptions.take(self.principal.name)
         delivery_queue: DeliveryQueue | DurableConsumer | None = self.delivery.queue_of_set(set_name)
         if durable:
-            delivery_queue = self._consumer(name, wanted, options)
+            try:
+                delivery_queue = self._consumer(name, wanted, options)
+            except PalioError:
+                self._quotas.subscriptions.release(self.principal.name)
+                raise
         elif delivery_queue is None:
             limit = min(options.queue or self._flow.queue, self._flow.longest_queue)
             overflow = options.overflow or self._flow.overflow
             delivery_queue = DeliveryQueue(set_name or name, limit, overflow, options.credit)
-        self._quotas.subscriptions.take(self.principal.name)
         # The queue stands before the request: the batch that handles the request may deliver events already.
         self.delivery.add(name, delivery_queue, options.number, set_name)
         self._wanted[name] = wanted

@@ -7,6 +7,7 @@ has been answered. All calls may be made from any thread; answers come in a thre
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple, Protocol, TypeAlias
@@ -209,8 +210,8 @@ class DeadLetters(Protocol):
 
     def read(self, after: int, limit: int) -> list[DeadLetter]: ...
 
-    def count(self, client: Client, name: str) -> int:
-        """Number of those of one subscription."""
+    def counts(self) -> Counter[tuple[Client, str]]:
+        """Number of those of each subscription."""
         ...
 
     def size(self) -> Size: ...

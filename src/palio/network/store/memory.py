@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 from bisect import bisect_left
-from collections import OrderedDict, deque
+from collections import Counter, OrderedDict, deque
 from collections.abc import Callable, Sequence
 from itertools import islice
 from secrets import randbelow
@@ -320,8 +320,8 @@ class MemoryDeadLetters:
     def read(self, after: int, limit: int) -> list[DeadLetter]:
         return [letter for number, letter in self._letters.items() if number > after][:limit]
 
-    def count(self, client: Client, name: str) -> int:
-        return sum((each.client, each.name) == (client, name) for each in self._letters.values())
+    def counts(self) -> Counter[tuple[Client, str]]:
+        return Counter((each.client, each.name) for each in self._letters.values())
 
     def size(self) -> Size:
         return Size(len(self._letters), sum(len(each.data) for each in self._letters.values()), self._dropped)

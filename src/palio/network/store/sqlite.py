@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import sqlite3
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from threading import Event, Lock
@@ -280,10 +281,9 @@ class SqliteDeadLetters:
         )
         return [DeadLetter(number, time / MICROSECONDS, *rest) for number, time, *rest in rows]
 
-    def count(self, client: Client, name: str) -> int:
-        query = "SELECT count(*) FROM dead_letters WHERE client = ? AND name = ?"
-        [(count,)] = self._reader().rows(query, (client, name))
-        return int(count)
+    def counts(self) -> Counter[tuple[Client, str]]:
+        rows = self._reader().rows("SELECT client, name, count(*) FROM dead_letters GROUP BY client, name")
+        return Counter({(client, name): count for client, name, count in rows})
 
     def size(self) -> Size:
         letters = self._ledger().letters
