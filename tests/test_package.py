@@ -23,7 +23,8 @@ import palio.spark
 
 # The public names beside the errors. A name is public for good, so that adding one is a decision made here as well.
 PUBLIC = {
-    "Event", "Filter", "Matcher", "Subscription", "ValueSet", "__version__", "col", "connect", "connect_blocking",
+    "DurableSettings", "Event", "Filter", "Matcher", "Subscription", "ValueSet", "__version__", "col", "connect",
+    "connect_blocking",
 }  # fmt: skip
 PUBLIC_OF_SPARK = {
     "DeltaSink", "Estimate", "HttpSink", "NatsSink", "NatsSource", "PalioSink", "PalioSource", "ParquetSink",

@@ -16,12 +16,14 @@ if TYPE_CHECKING:
     from palio.matching.subscription import Subscription as Subscription
     from palio.network.client.blocking import connect_blocking as connect_blocking
     from palio.network.client.broker import connect as connect
+    from palio.routing.durable_settings import DurableSettings as DurableSettings
 
 __version__ = "0.1.0"
 
 # The modules of the other public names. They are imported at first use: a program that only parses conditions
 # should not wait for Arrow and a compiler. Type checkers follow the imports above; a test compares both.
 _LAZY_MODULES = {
+    "DurableSettings": "palio.routing.durable_settings",
     "Event": "palio.events",
     "Filter": "palio.filters.filter",
     "Matcher": "palio.matching.matcher",

@@ -17,6 +17,7 @@ typed fields; its message says what was wrong, where, and what would be right.
         InvalidSubscription
         LivesElsewhere
         HomeAway
+        DurableInUse
       IndexFileError
         IndexFileNotFound (FileNotFoundError)
       SubscriptionLogError
@@ -36,6 +37,7 @@ typed fields; its message says what was wrong, where, and what would be right.
       QueueFull
       ExpiredOffset
       ConnectionFailed (ConnectionError)
+      NoReply (TimeoutError)
       Refused
 """
 
@@ -354,6 +356,22 @@ class HomeAway(SubscriptionError):
         away = ", ".join(map(str, brokers))
         reason = f"it may live at brokers that are away: {away}; `palio forget` gives up one that is not coming back"
         super().__init__(subscription, reason)
+
+
+class DurableInUse(SubscriptionError):
+    """A durable subscription that another `consumer` reads: one at a time may, or the members of one group."""
+
+    def __init__(self, subscription: str, consumer: str, remedy: str) -> None:
+        self.consumer = consumer
+        super().__init__(subscription, f"the durable subscription is read by {consumer}; {remedy}")
+
+
+class NoReply(PalioError, TimeoutError):
+    """A request that no responder has answered in time."""
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds = seconds
+        super().__init__(f"no reply within {seconds:g} seconds; is there a responder whose condition matches?")
 
 
 class Refused(PalioError):

@@ -26,7 +26,13 @@ def request(kind: str, number: int) -> ClientRequest:
 def test_each_client_is_served_in_its_order_and_nothing_before_it_is_written(steps: list[object]) -> None:
     done: list[tuple[Client, ClientRequest]] = []
     effects: list[Effect] = []
-    requests = RequestQueue(lambda client, each: done.append((client, each)), lambda client: [], count(1), effects)
+    requests = RequestQueue(
+        lambda client, each: done.append((client, each)),
+        lambda client: [],
+        lambda client, name: None,
+        count(1),
+        effects,
+    )
     wanted: list[tuple[Client, ClientRequest]] = []
     writing: list[Persist] = []
     written: list[object] = []
@@ -57,7 +63,9 @@ def test_each_client_is_served_in_its_order_and_nothing_before_it_is_written(ste
 def test_many_subscriptions_of_one_client_are_one_write() -> None:
     done: list[ClientRequest] = []
     effects: list[Effect] = []
-    requests = RequestQueue(lambda client, each: done.append(each), lambda client: [], count(1), effects)
+    requests = RequestQueue(
+        lambda client, each: done.append(each), lambda client: [], lambda client, name: None, count(1), effects
+    )
     for number in range(1_000):
         requests.take("a", request("subscribe", number))
     requests.take("a", request("publish", 1_000))

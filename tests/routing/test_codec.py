@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from palio import Event, Filter, PalioError, ParseError, WireError
+from palio import DurableSettings, Event, Filter, PalioError, ParseError, WireError
 from palio.routing import codec, messages
 from tests import strategies
 
@@ -37,6 +37,7 @@ MESSAGES: list[Any] = [
 ]
 REQUESTS: list[Any] = [
     messages.SubscribeClient("desk", WANTED, "network"),
+    messages.SubscribeClient("desk", WANTED, "edge", True, settings=DurableSettings(5, 600, "dead_letter", 7.5, 8)),
     messages.UnsubscribeClient("desk"),
     messages.AdvertiseClient("feed", WANTED),
     messages.UnadvertiseClient("feed"),

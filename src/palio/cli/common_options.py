@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import wraps
 from pathlib import Path
 from textwrap import fill
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from palio.network.client.broker import ConnectionContext
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
+_SECONDS_OF_UNIT: Final = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 
 
@@ -66,6 +68,14 @@ def parse_option(text: str) -> tuple[str, Any]:
         except ValueError:
             continue
     return name, {"true": True, "false": False}.get(value, value)
+
+
+def parse_seconds(text: str) -> int:
+    """The seconds of a time such as 90d, 12h, 30m or 45s."""
+    found = re.fullmatch(r"(\d{1,6})([smhd])", text)
+    if found is None:
+        raise InvalidArgument(f"a time is a number and one of s, m, h and d, such as 90d, not {text!r:.40}")
+    return int(found[1]) * _SECONDS_OF_UNIT[found[2]]
 
 
 def strategy_options(examples: str) -> Callable[[_Command], _Command]:

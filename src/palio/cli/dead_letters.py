@@ -1,4 +1,4 @@
-"""`palio letters`: dead letters, which are events that no sink took.
+"""`palio letters`: dead letters, which are events that no sink and no consumer took.
 
 Sinks are served by the HTTP gateway, so that this command asks the broker over HTTP.
 """
@@ -42,7 +42,10 @@ def _http_options(command: Callable[..., None]) -> Callable[..., None]:
 
 @click.group()
 def letters() -> None:
-    """List dead letters (events that no sink took), send them again, or delete them.
+    """List dead letters (events that no sink or consumer took), send them again, or delete them.
+
+    An event of a durable subscription becomes one when it is rejected, or after too many deliveries without an
+    acknowledgement; to send it again is to put it back into its queue.
 
     Events are pushed to sinks over HTTP, so the broker is asked there, at an http:// or https:// URL.
 
@@ -86,7 +89,7 @@ def delete(numbers: tuple[int, ...], url: str, token: str | None, authority: Pat
 @click.argument("numbers", type=click.IntRange(1), nargs=-1, required=True)
 @_http_options
 def send(numbers: tuple[int, ...], url: str, token: str | None, authority: Path | None) -> None:
-    """Send the dead letters with these NUMBERS to their sinks again; delivered ones are deleted."""
+    """Send the dead letters with these NUMBERS again, to their sinks or queues; delivered ones are deleted."""
     for number in numbers:
         _request("POST", f"/dead-letters/{number}/send", url, token, authority)
 

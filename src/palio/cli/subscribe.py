@@ -21,6 +21,8 @@ from palio.network.client.event_stream import ReceivedEvent
     metavar="NAME",
     help="A durable subscription of this name: its events wait while no client is connected.",
 )
+@click.option("--group", metavar="NAME", help="A consumer group of this name: each event goes to one of its members.")
+@click.option("--key", metavar="ATTRIBUTE", help="Events of a group with the same value of it are processed in order.")
 @click.option("--count", type=click.IntRange(1), metavar="N", help="End after N events.")
 @click.option("--queue", type=click.IntRange(1), metavar="N", help="Size of the delivery queue at the broker.")
 @click.option("--overflow", type=click.Choice(["block", "drop_oldest", "drop_newest", "disconnect"]),
@@ -30,6 +32,8 @@ from palio.network.client.event_stream import ReceivedEvent
 def subscribe(
     where: str,
     durable: str | None,
+    group: str | None,
+    key: str | None,
     count: int | None,
     queue: int | None,
     overflow: Any,
@@ -40,13 +44,16 @@ def subscribe(
     """Print the events that match a condition as they come, each as JSON on a line, until Ctrl-C.
 
     With --json each line has the event's id, source and time beside its data and, if brokers run with --stamps, the
-    links that it passed. An event of a --durable subscription is acknowledged after it is printed.
+    links that it passed. An event of a --durable subscription or of a --group is acknowledged after it is printed.
+    One program at a time reads a durable subscription; the members of a group share one, and each event is printed by
+    one of them.
 
     \b
     Examples:
       palio subscribe "symbol = 'ACME' AND price > 100"
       palio subscribe "TRUE" --json --count 10
       palio subscribe "price > 100" --durable desk-7
+      palio subscribe "kind = 'payment'" --group billing --key account
     """
     from palio.cli.condition_diagnostics import doubtful_dates
 
@@ -58,7 +65,9 @@ def subscribe(
         seen, began = 0, time.perf_counter()
         console = terminal.messages()
         async with place.connect() as broker:
-            subscription = broker.subscribe(wanted, durable=durable, queue=queue or 0, overflow=overflow)
+            subscription = broker.subscribe(
+                wanted, durable=durable, group=group, key=key, queue=queue or 0, overflow=overflow
+            )
             try:
                 async with subscription as events:
                     if console.is_terminal:
@@ -96,7 +105,7 @@ def _envelope(event: ReceivedEvent) -> dict[str, Any]:
 def unsubscribe(name: str, place: BrokerLocation, as_json: bool) -> None:
     """End the durable subscription NAME, and discard its queue.
 
-    `palio status` lists the durable subscriptions.
+    `palio durable list` lists the durable subscriptions.
 
     \b
     Example:

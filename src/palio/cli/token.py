@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 import dataclasses
-import re
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, TypeVar
 
 import click
 
 from palio.cli import terminal
-from palio.cli.common_options import data_option
+from palio.cli.common_options import data_option, parse_seconds
 from palio.errors import InvalidArgument
 from palio.filters.filter import Filter
 from palio.network.security.authentication import Tokens
 from palio.network.security.authorization import ROLES, Principal, Role, unrestricted
 
-_SECONDS_OF_UNIT: Final = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
 
@@ -183,7 +181,4 @@ def _with_grants(
 def _parse_expiry(text: str | None) -> datetime | None:
     if text is None:
         return None
-    found = re.fullmatch(r"(\d{1,6})([smhd])", text)
-    if found is None:
-        raise InvalidArgument(f"a time from now is a number and one of s, m, h and d, such as 90d, not {text!r:.40}")
-    return datetime.now(UTC) + timedelta(seconds=int(found[1]) * _SECONDS_OF_UNIT[found[2]])
+    return datetime.now(UTC) + timedelta(seconds=parse_seconds(text))

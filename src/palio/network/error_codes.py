@@ -11,6 +11,7 @@ from typing import Final, NamedTuple
 from palio.errors import (
     AuthenticationFailed,
     DuplicateSubscription,
+    DurableInUse,
     HomeAway,
     LimitReached,
     LivesElsewhere,
@@ -43,6 +44,7 @@ _TABLE: Final = (
     ErrorRow(LimitReached, "limit", 429),
     ErrorRow(UnknownSubscription, "refused", 404),
     ErrorRow(DuplicateSubscription, "refused", 409),
+    ErrorRow(DurableInUse, "in use", 409),
     ErrorRow(LivesElsewhere, "refused", 421),  # the binary protocol has the message `Elsewhere` for it
     ErrorRow(HomeAway, "away", 503),
     ErrorRow(StoreFull, "full", 507, "full"),

@@ -13,6 +13,7 @@ from msgspec import Meta, Raw, Struct
 
 from palio.filters.filter import Filter
 from palio.routing import codec
+from palio.routing.durable_settings import DurableSettings
 from palio.routing.messages import Complete, Confirm, Duration, Past, Time
 
 VERSION: Final = 1
@@ -20,6 +21,10 @@ KEY_ID_BYTES: Final = 8  # of a key for sealed datagrams
 KEY_SECRET_BYTES: Final = 32  # that each end contributes to such a key
 MAX_NAME_LENGTH: Final = 200
 MAX_TOKEN_LENGTH: Final = 4096
+MAX_REASON_LENGTH: Final = 500  # of a rejection
+MAX_REJECTED_EVENTS: Final = 1_024  # by one message
+DEFAULT_WINDOW_EVENTS: Final = 32  # that a member of a consumer group holds unacknowledged
+DEFAULT_ACK_SECONDS: Final = 300.0  # after which such an event goes to another member
 Name: TypeAlias = Annotated[str, Meta(max_length=MAX_NAME_LENGTH)]
 Overflow: TypeAlias = Literal["block", "drop_oldest", "drop_newest", "disconnect"]
 OVERFLOW_POLICIES: Final[tuple[Overflow, ...]] = get_args(Overflow)
@@ -34,6 +39,7 @@ ErrorCode: TypeAlias = Literal[
     "wire",
     "unavailable",
     "away",
+    "in use",
 ]
 
 
@@ -44,13 +50,16 @@ ErrorCode: TypeAlias = Literal[
 class ClientHello(Struct, frozen=True, array_like=True, tag=80):
     """Greeting of a client. `publisher` is a name that it keeps over its connections, by which an event
     retransmitted over another one is recognised as a duplicate. With `columns` it takes `MatchedMany` and
-    `MatchedColumns`; to a client without it each event comes as a `Matched`."""
+    `MatchedColumns`; to a client without it each event comes as a `Matched`. `instance` is its own alone: by it a
+    client that is back takes over its durable subscriptions from a connection whose loss the broker has not noticed
+    yet."""
 
     version: int
     app: Name = ""
     token: Annotated[str, Meta(max_length=MAX_TOKEN_LENGTH)] = ""
     publisher: Name = ""
     columns: bool = False
+    instance: Name = ""
 
 
 class BrokerHello(Struct, frozen=True, array_like=True, tag=81):
@@ -96,15 +105,25 @@ class Welcome(Struct, frozen=True, array_like=True, tag=82):
     batch_events: int = 0
 
 
+class GroupMembership(Struct, frozen=True, array_like=True):
+    """Membership in a consumer group: the attribute by whose values events are processed in order, empty without one,
+    and the seconds within which an event is acknowledged."""
+
+    key: Name = ""
+    ack_seconds: Annotated[float, Meta(gt=0)] = DEFAULT_ACK_SECONDS
+
+
 class Subscribe(Struct, frozen=True, array_like=True, tag=83):
     """Subscription under a name of the client's own, with an initial credit that `More` adds to.
 
     A durable subscription outlives the connection, and its events wait for `Acknowledge`. `queue` and `overflow` are
     the bound and the overflow policy of the delivery queue; 0 and "" are the broker's defaults.
 
-    Subscriptions of a `group` share queue and credit under the name of the group, and each event comes once for all of
-    them; a durable one has no group. `validity` is the length of its lease in seconds; 0 is without end. With
-    `completeness` the broker sends `Completed`.
+    Subscriptions of a `set_name` share queue and credit under that name, and each event comes once for all of them; a
+    durable one is in no set. `validity` is the length of its lease in seconds; 0 is without end. With
+    `completeness` the broker sends `Completed`. `settings` are those of a durable one; without them it keeps those
+    that it has. With `group` it is one member of the consumer group that reads the durable subscription of this name,
+    and `credit` is how many events it holds unacknowledged.
     """
 
     request: int
@@ -115,9 +134,11 @@ class Subscribe(Struct, frozen=True, array_like=True, tag=83):
     credit: int = 1024
     queue: int = 0
     overflow: Overflow | Literal[""] = ""
-    group: Name = ""
+    set_name: Name = ""
     validity: Duration = 0.0
     completeness: bool = False
+    settings: DurableSettings | None = None
+    group: GroupMembership | None = None
 
 
 class Renew(Struct, frozen=True, array_like=True, tag=98):
@@ -128,10 +149,12 @@ class Renew(Struct, frozen=True, array_like=True, tag=98):
 
 
 class Unsubscribe(Struct, frozen=True, array_like=True, tag=84):
-    """End of a subscription; a durable one is removed with all events that wait."""
+    """End of a subscription; a durable one is removed with all events that wait. An operator may name another `owner`
+    of a durable one."""
 
     request: int
     name: Name
+    owner: Name = ""
 
 
 class Detach(Struct, frozen=True, array_like=True, tag=85):
@@ -174,7 +197,7 @@ class PublishColumns(Struct, frozen=True, array_like=True, tag=93):
 
 
 class More(Struct, frozen=True, array_like=True, tag=89):
-    """Additional credit of a subscription or group."""
+    """Additional credit of a subscription or set."""
 
     name: Name
     events: int
@@ -185,6 +208,36 @@ class Acknowledge(Struct, frozen=True, array_like=True, tag=90):
 
     name: Name
     numbers: tuple[int, ...]
+
+
+class Reject(Struct, frozen=True, array_like=True, tag=115):
+    """Events of a durable subscription that could not be processed, by the numbers of their deliveries: delivered
+    again, or with `requeue` off dead letters at once."""
+
+    name: Name
+    numbers: Annotated[tuple[int, ...], Meta(max_length=MAX_REJECTED_EVENTS)]
+    requeue: bool = True
+    reason: Annotated[str, Meta(max_length=MAX_REASON_LENGTH)] = ""
+
+
+class DurableQuery(Struct, frozen=True, array_like=True, tag=93):
+    """Query of the durable subscriptions that this broker holds: of the client's principal, or for operators of all.
+    With a name, of one, which another broker may hold. `StatusAnswer` answers, with a page of them and `next`, which is
+    `after` in the query for the next page."""
+
+    request: int
+    name: Name = ""
+    owner: Name = ""
+    after: Annotated[str, Meta(max_length=3 * MAX_NAME_LENGTH)] = ""
+
+
+class DurableLimit(Struct, frozen=True, array_like=True, tag=116):
+    """New settings of a durable subscription; an operator may name another `owner`."""
+
+    request: int
+    name: Name
+    settings: DurableSettings
+    owner: Name = ""
 
 
 class StatusQuery(Struct, frozen=True, array_like=True, tag=91):
@@ -238,6 +291,7 @@ class Delivery(Struct, frozen=True, array_like=True, tag=100):
     body: bytes
     number: int
     stamps: bytes = b""  # times at which it passed links (`routing.codec`)
+    deliveries: int = 1  # 1 + the number of its deliveries that have failed
 
 
 class Matched(Struct, frozen=True, array_like=True, tag=107):
@@ -303,7 +357,7 @@ class Cancelled(Struct, frozen=True, array_like=True, tag=103):
 
 
 class Dropped(Struct, frozen=True, array_like=True, tag=104):
-    """Total of the events of a subscription or group that its full queue dropped."""
+    """Total of the events of a subscription or set that its full queue dropped."""
 
     name: str
     events: int
@@ -376,6 +430,9 @@ FromClient: TypeAlias = (
     | PublishColumns
     | More
     | Acknowledge
+    | Reject
+    | DurableQuery
+    | DurableLimit
     | StatusQuery
     | LogQuery
     | ReplayQuery

@@ -191,7 +191,14 @@ class Broker:
                 effects,
                 self.keys,
             )
-        self._requests = RequestQueue(self._clients.carry_out, self._clients.withdrawals, tokens, effects, self.keys)
+        self._requests = RequestQueue(
+            self._clients.carry_out,
+            self._clients.withdrawals,
+            self.delivery.queues.settings,
+            tokens,
+            effects,
+            self.keys,
+        )
         self._postponed: list[tuple[int, Settle]] = []  # queries that wait until home brokers are on disk
         self._jobs = 0
         # Past the request queue: these records are on disk already.

@@ -24,6 +24,7 @@ from palio.routing.columnar_codec import bodies_of
 from palio.routing.completeness import Completeness
 from palio.routing.delivery.durable_delivery import DurableDelivery
 from palio.routing.durable_claims import DurableClaims
+from palio.routing.durable_settings import DEFAULT_DURABLE_SETTINGS, DurableSettings
 from palio.routing.echo import Settlement
 from palio.routing.effects import BatchRequest, Client, Effect, NotPersisted, Persist, Record, Reply
 from palio.routing.event_batches import BatchArrival
@@ -76,6 +77,7 @@ class RequestQueue:
         "_effects",
         "_joining",
         "_keys",
+        "_settings_of",
         "_tokens",
         "_withdrawals",
         "_writing",
@@ -85,13 +87,16 @@ class RequestQueue:
         self,
         carry_out: Callable[[Client, ClientRequest | BatchRequest], None],
         withdrawals: Callable[[Client], list[ClientRequest]],
+        settings_of: Callable[[Client, str], DurableSettings | None],
         tokens: Iterator[int],
         effects: list[Effect],
         keys: Keyring | None = None,
     ) -> None:
         """`carry_out` is called at once or when the disk has answered; `withdrawals` are the requests by which a client
-        takes back what it has when it leaves. `keys` are those of a network with sealed events."""
+        takes back what it has when it leaves; `settings_of` finds the settings that a durable subscription has. `keys`
+        are those of a network with sealed events."""
         self._keys = keys
+        self._settings_of = settings_of
         self._carry_out = carry_out
         self._withdrawals = withdrawals
         self._tokens = tokens
@@ -107,7 +112,7 @@ class RequestQueue:
             return
         behind = self._behind.get(client)  # None where nothing of this client waits for the disk
         if isinstance(request, DURABLE_REQUESTS) and (behind is None or client in self._joining):
-            self._collected.append(Record(client, request))
+            self._collected.append(Record(client, self._with_settings(client, request)))
             self._behind[client] = []
             self._joining.add(client)
         elif behind is None:
@@ -116,6 +121,13 @@ class RequestQueue:
             # It waits for the write, and so do all later requests of this client: none may join the write before it.
             behind.append(request)
             self._joining.discard(client)
+
+    def _with_settings(self, client: Client, request: ClientRequest) -> ClientRequest:
+        """A durable subscription that is requested without settings keeps those that it has, also on disk."""
+        if type(request) is not SubscribeClient or not request.durable or request.settings is not None:
+            return request
+        settings = self._settings_of(client, request.name)
+        return request if settings is None else replace(request, settings=settings)
 
     def _refuse_sealed(self, client: Client, request: ClientRequest | BatchRequest) -> None:
         refusal = Refused("this broker has no key of sealed events, and only forwards them; connect to an edge broker")
@@ -198,7 +210,8 @@ class ClientRequests:
         match request:
             case SubscribeClient():
                 self.tables.subscribe(client, request.name, request.wanted)
-                self._set_durable(client, request.name, request.durable)
+                settings = (request.settings or DEFAULT_DURABLE_SETTINGS) if request.durable else None
+                self._set_durable(client, request.name, settings)
                 if self.completeness is not None:
                     self.completeness.unsubscribe(client, request.name)
                     if request.completeness and not request.durable:
@@ -206,7 +219,7 @@ class ClientRequests:
                 self._confirm(client, request)
             case UnsubscribeClient():
                 self.tables.unsubscribe(client, request.name)
-                self._set_durable(client, request.name, durable=False)
+                self._set_durable(client, request.name, None)
                 if self.completeness is not None:
                     self.completeness.unsubscribe(client, request.name)
             case AdvertiseClient():
@@ -243,9 +256,9 @@ class ClientRequests:
 
     # Subscriptions
 
-    def _set_durable(self, client: Client, name: str, durable: bool) -> None:
-        self.delivery.set_durable(client, name, durable)
-        self.claims.set_durable(client, name, durable)
+    def _set_durable(self, client: Client, name: str, settings: DurableSettings | None) -> None:
+        self.delivery.set_durable(client, name, settings)
+        self.claims.set_durable(client, name, settings is not None)
 
     def _confirm(self, client: Client, request: SubscribeClient) -> None:
         confirmed = Reply(client, Confirmed(request.name))
@@ -307,7 +320,8 @@ class ClientRequests:
         number = self._published.get(client, 0) + 1
         tree = self.links.tree  # None where the network has no circles
         epoch = 0 if tree is None else tree.epoch
-        message = PublishColumns(id, count, request.body, epoch=epoch, publisher=number)
+        age, aged_at = request.age, request.aged_at
+        message = PublishColumns(id, count, request.body, epoch=epoch, publisher=number, age=age, aged_at=aged_at)
         self._sequence += count
         self._published[client] = number + count - 1
         self.router.take_batch(BatchArrival(LOCAL, message, request.batch))

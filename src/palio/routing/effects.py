@@ -15,6 +15,7 @@ from msgspec import Struct
 
 from palio.filters.filter import Filter
 from palio.routing.messages import (
+    UNKNOWN_AGE,
     Answer,
     BrokerLogPage,
     ClientRequest,
@@ -57,6 +58,8 @@ class BatchRequest(Struct, frozen=True, gc=False):
 
     batch: EventBatch
     body: bytes
+    age: int = UNKNOWN_AGE
+    aged_at: int = 0
 
 
 class TimerFired(NamedTuple):

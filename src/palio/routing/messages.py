@@ -13,6 +13,7 @@ from typing import Annotated, Final, Literal, TypeAlias
 from msgspec import Meta, Struct
 
 from palio.filters.filter import Filter
+from palio.routing.durable_settings import DurableSettings
 
 # Times and durations in seconds. A bound, whichever, refuses NaN, which would pass every later comparison.
 Time: TypeAlias = Annotated[float, Meta(ge=-1e300)]
@@ -369,7 +370,8 @@ class SubscribeClient(Struct, frozen=True, array_like=True, tag=32):
 
     `confirm` asks for a `Confirmed`: when the broker has stored it (`edge`), or when all brokers know (`network`).
     What is `durable` has a queue on disk, and lasts until it is taken back: also while its client is away. With
-    `completeness` the client gets `Complete` for each stretch of events; a durable one does not.
+    `completeness` the client gets `Complete` for each stretch of events; a durable one does not. `settings` are those
+    of what is durable; without them it keeps those that it has.
     """
 
     name: str
@@ -377,6 +379,7 @@ class SubscribeClient(Struct, frozen=True, array_like=True, tag=32):
     confirm: Confirm = "no"
     durable: bool = False
     completeness: bool = False
+    settings: DurableSettings | None = None
 
 
 class UnsubscribeClient(Struct, frozen=True, array_like=True, tag=33):

@@ -17,7 +17,7 @@ from tests.network.processes import Broker as Serving
 from tests.network.processes import served
 
 # What the parts of a client say to each other, which `with` does for everybody else.
-INNER = {"open", "close", "at_home", "resubscribe", "put", "on_cancelled", "on_ended", "fail", "move"}
+INNER = {"open", "close", "at_home", "raise_refused", "resubscribe", "put", "on_cancelled", "on_ended", "fail", "move"}
 
 
 def public(kind: type) -> set[str]:

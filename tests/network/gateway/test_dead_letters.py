@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import json
+from datetime import date
+from decimal import Decimal
 
 from click.testing import CliRunner, Result
 
+from palio import Event, connect
 from palio.cli.main import palio
 from tests.network.gateway.serving import base, serving
 from tests.network.gateway.test_push_subscriptions import HTTP, dead, publish, sink, subscribe
@@ -59,5 +63,35 @@ def test_letters_are_asked_for_where_a_broker_speaks_http_and_a_command_says_so(
             shown = " ".join((await letters("--help")).output.split())
             assert "--connect, --http URL" in shown
             assert "http://127.0.0.1:7480" in shown
+
+    run(test)
+
+
+def test_the_letter_of_a_durable_subscription_goes_back_into_its_queue_as_it_was() -> None:
+    async def test() -> None:
+        async with (
+            serving(HTTP) as (server, client),
+            connect(str(server.addresses[0])) as consumer,
+            consumer.subscribe("price > 0", durable="desk") as events,
+        ):
+            sent = Event({"price": Decimal("12.50"), "day": date(2026, 11, 18)}, id="one", source="shop")
+            await consumer.publish(sent, confirm=True)
+            await (await anext(events)).reject(requeue=False, reason="closed")
+            while not (letters := await dead(client)):
+                await asyncio.sleep(0.01)
+            assert (letters[0]["owner"], letters[0]["subscription"]) == ("anyone", "desk")
+            assert json.loads(letters[0]["data"]) == {"price": 12.5, "day": "2026-11-18"}
+            letter = f"/dead-letters/{letters[0]['number']}"
+            assert (await client.post(f"{letter}/send")).status_code == 204
+            again = await anext(events)
+            assert (again, again.id, again.source, again.deliveries) == (sent, "one", "shop", 1)
+            assert await dead(client) == []
+            await again.reject(requeue=False)
+            while not (letters := await dead(client)):
+                await asyncio.sleep(0.01)
+            await events.unsubscribe()
+            while server.host.durable_count:
+                await asyncio.sleep(0.01)
+            assert (await client.post(f"/dead-letters/{letters[0]['number']}/send")).status_code == 404
 
     run(test)

@@ -136,3 +136,69 @@ def test_whose_subscription_lives_elsewhere_is_told_where() -> None:
             assert (await first.delete("/durable/desk")).status_code == 204
 
     run(test)
+
+
+def test_a_second_stream_is_refused_and_one_that_goes_on_takes_over() -> None:
+    async def test() -> None:
+        async with serving() as (_, client):
+            await client.post("/durable/desk", json={"where": "n > 0"})
+            await client.post("/events", json={"n": 1})
+            reading = {"durable": "desk", "consumer": "page-1"}
+            async with client.stream("GET", "/events", params=reading) as first:
+                lines = Stream(first)  # a stream that nothing refers to is closed
+                [(number, _)] = await numbered(lines, 1)
+                refused = await client.get("/events", params={"durable": "desk"})
+                assert refused.status_code == 409
+                assert "read by anyone at 127.0.0.1:" in refused.json()["detail"]
+                again = await client.post("/durable/desk", json={"where": "n > 0"})
+                assert again.status_code == 201  # what stands already disturbs nobody
+                other = await client.post("/durable/desk", json={"where": "n > 1"})
+                assert other.status_code == 409
+                async with client.stream("GET", "/events", params=reading) as second:
+                    more = Stream(second)
+                    assert await numbered(more, 1) == [(number, 1)]
+                    last = {"Last-Event-ID": str(number)}
+                    await client.post("/events", json={"n": 2})
+                    async with client.stream("GET", "/events", params={"durable": "desk"}, headers=last) as third:
+                        assert [n for _, n in await numbered(Stream(third), 1)] == [2]
+
+    run(test)
+
+
+def test_what_a_stream_has_got_and_the_next_one_acknowledges_has_not_failed(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with serving(data=tmp_path) as (server, client):
+            async with streamed(client) as response:
+                await client.post("/events", json={"n": 1})
+                [(number, _)] = await numbered(Stream(response), 1)
+            await until(lambda: "durable anyone/desk" not in server.host.clients)
+            assert server.store.queue("durable anyone/desk", "desk").failures([number]) == {}
+            async with streamed(client, last=number):
+                await until(lambda: waiting(server) == 0)
+            assert server.store.dead_letters.size().events == 0
+
+    run(test)
+
+
+def test_streams_of_a_group_share_the_events_and_acknowledge_one_by_one() -> None:
+    async def test() -> None:
+        async with serving() as (server, client):
+            await client.post("/durable/desk", json={"where": "n > 0"})
+            reading = {"durable": "desk", "group": "true"}
+            async with (
+                client.stream("GET", "/events", params=reading) as first,
+                client.stream("GET", "/events", params=reading) as second,
+            ):
+                for n in (1, 2):
+                    await client.post("/events", json={"n": n})
+                streams = Stream(first), Stream(second)
+                got = [(await numbered(each, 1))[0] for each in streams]
+                assert {n for _, n in got} == {1, 2}
+                all_up_to = await client.post("/durable/desk/acknowledge", params={"through": got[0][0]})
+                assert all_up_to.status_code == 409
+                for number, _ in got:
+                    answer = await client.post("/durable/desk/acknowledge", params={"number": number})
+                    assert answer.status_code == 204
+                await until(lambda: waiting(server) == 0)
+
+    run(test)

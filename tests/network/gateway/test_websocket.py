@@ -202,3 +202,32 @@ def test_messages_are_neither_compressed_nor_without_bounds() -> None:
             assert closed.value.rcvd.code == 1009
 
     run(test)
+
+
+def test_members_of_a_group_share_events_reject_them_and_are_told_of_deliveries() -> None:
+    async def test() -> None:
+        async with serving() as (server, client), talking(server) as one, talking(server) as two:
+            for talk in (one, two):
+                await talk.hear("welcome")
+                await talk.say("subscribe", name="billing", where="n > 0", group=True, key="account", window=1)
+                await talk.hear("subscribed")
+            for n in (1, 2):
+                await client.post("/events", json={"n": n, "account": f"a{n}"})
+            first, second = await one.hear("event"), await two.hear("event")
+            assert {each["event"]["data"]["n"] for each in (first, second)} == {1, 2}
+            assert (first["deliveries"], second["deliveries"]) == (1, 1)
+            # The other one holds an event, which fills its window: what this one rejects comes back to it.
+            await one.say("reject", name="billing", numbers=[first["number"]], reason="not now")
+            again = await one.hear("event")
+            assert (again["number"], again["deliveries"]) == (first["number"], 2)
+            await one.say("reject", name="billing", numbers=[first["number"]], requeue=False, reason="nobody's")
+            while not (letters := (await client.get("/dead-letters")).json()):
+                await asyncio.sleep(0.01)
+            [letter] = letters
+            assert (letter["owner"], letter["subscription"]) == ("anyone", "billing")
+            assert letter["reason"] == "2 deliveries without an acknowledgement; rejected: nobody's"
+            assert json.loads(letter["data"]) == first["event"]["data"]
+            await one.say("subscribe", name="other", where="n > 0", group=True, window=0)
+            assert (await one.hear("problem"))["problem"]["status"] == 400
+
+    run(test)

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -97,7 +98,7 @@ def test_a_name_that_is_asked_for_everywhere_at_once_lives_at_one_broker() -> No
                     return events.address
 
             found = await asyncio.gather(*map(subscribe, servers), return_exceptions=True)
-            # Who comes later takes it from who was there before.
+            # One of them may find another one reading.
             homes = {each for each in found if isinstance(each, str)}
             assert len(homes) == 1
             assert sorted(len(queues(server)) for server in servers) == [0, 0, 1]
@@ -261,15 +262,16 @@ def test_a_subscriber_at_another_broker_outlives_its_home(tmp_path: Path) -> Non
     run(test)
 
 
-def test_of_two_homes_that_met_late_one_is_emptied_and_forgets() -> None:
+@pytest.mark.parametrize("how", [{"durable": "desk"}, {"group": "desk"}], ids=["exclusive", "group"])
+def test_of_two_homes_that_met_late_one_is_emptied_and_forgets(how: dict[str, Any]) -> None:
     async def test() -> None:
         async with broker() as one, broker() as other, broker() as bridge:
             last, first = sorted((one, other), key=lambda each: each.node)
             for x, server in enumerate((last, first), 1):
-                async with palio.connect(url(server)) as client, client.subscribe("x > 0", durable="desk"):
+                async with palio.connect(url(server)) as client, client.subscribe("x > 0", **how):
                     await client.publish({"x": x}, confirm=True)
             client = await palio.connect(url(last)).__aenter__()
-            events = await client.subscribe("x > 0", durable="desk").__aenter__()
+            events = await client.subscribe("x > 0", **how).__aenter__()
             assert await take(events, 1, ack=False) == [1]
             await bridge.neighbours.dial(one.addresses[0])
             await bridge.neighbours.dial(other.addresses[0])

@@ -6,8 +6,6 @@ import asyncio
 import signal
 from pathlib import Path
 
-import pytest
-
 import palio
 from palio.network.client.subscription import Subscription
 from tests.network.processes import Broker, served
@@ -40,24 +38,6 @@ def test_events_wait_for_a_subscriber_that_is_away_and_come_until_they_are_ackno
                     assert await take(events, 1) == [4]
                     await events.unsubscribe()
                 await until(lambda server=server: not server.host.node.broker.tables.subscriptions.keys())
-
-    run(test)
-
-
-def test_whoever_comes_later_takes_a_durable_subscription() -> None:
-    async def test() -> None:
-        async with (
-            broker() as server,
-            palio.connect(url(server)) as publisher,
-            palio.connect(url(server), patience=0) as first,
-            palio.connect(url(server)) as second,
-        ):
-            before = await first.subscribe("x > 0", durable="desk").__aenter__()
-            async with second.subscribe("x > 0", durable="desk") as events:
-                await publisher.publish({"x": 1}, confirm=True)
-                assert await take(events, 1) == [1]
-                with pytest.raises(palio.Refused, match="another session took over the durable subscription 'desk'"):
-                    await anext(before)
 
     run(test)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from palio import Event, Filter
+from palio import DurableSettings, Event, Filter
 from palio.routing import codec
 from palio.routing.effects import Logged, Queued, Record
 from palio.routing.messages import EventId, Publish, SubscribeClient
@@ -23,5 +23,7 @@ def queued(sequence: int, client: str = "desk", *names: str, node: int = 1) -> Q
     return Queued(client, names or ("all",), event(sequence, node=node), b"%d-%d" % (node, sequence))
 
 
-def subscribed(name: str, where: str = "price > 100", client: str = "desk") -> Record:
-    return Record(client, SubscribeClient(name, Filter.parse(where)))
+def subscribed(
+    name: str, where: str = "price > 100", client: str = "desk", settings: DurableSettings | None = None
+) -> Record:
+    return Record(client, SubscribeClient(name, Filter.parse(where), durable=settings is not None, settings=settings))

@@ -7,9 +7,18 @@ from pathlib import Path
 
 import pytest
 
-from palio import Filter
+from palio import DurableSettings, Filter
 from palio.errors import ExpiredOffset, QueueFull
-from palio.network.store.interface import Acknowledged, DeadLetterAdded, DeadLettersRemoved, Retention, Store
+from palio.network.store.interface import (
+    Acknowledged,
+    ConsumerLost,
+    DeadLetter,
+    DeadLetterAdded,
+    DeadLettersRemoved,
+    DeliveriesFailed,
+    Retention,
+    Store,
+)
 from palio.network.store.memory import MemoryStore
 from palio.network.store.sqlite import SqliteStore
 from palio.routing import codec
@@ -158,6 +167,47 @@ def test_a_full_queue_drops_by_its_rule_and_counts(make: Make, rule: str, kept: 
     store.close()
 
 
+def test_a_full_queue_makes_dead_letters_of_its_oldest_events(make: Make, clock: Clock) -> None:
+    store = make(queue_events=2, queue_overflow="dead_letter")
+    store.write([queued(1), queued(2), queued(3)])
+    assert [each[1] for each in store.queue("desk", "all").read(0, 10)] == [event(2), event(3)]
+    letters = store.dead_letters.read(0, 10)
+    assert letters == [DeadLetter(1, clock.now, "desk", "all", "its durable queue was full", event(1).body)]
+    store.close()
+
+
+def test_the_settings_of_a_subscription_bound_its_queue_and_no_other_one(make: Make) -> None:
+    store = make(queue_events=3)
+    store.write([subscribed("a", settings=DurableSettings(max_events=1, on_full="drop_oldest"))])
+    store.write([queued(1, "desk", "a", "b"), queued(2, "desk", "a", "b")])
+    store.close()
+    [record] = store.open().records
+    assert record == subscribed("a", settings=DurableSettings(max_events=1, on_full="drop_oldest"))
+    store.write([queued(3, "desk", "a", "b")])
+    assert [each for _, each in store.queue("desk", "a").read(0, 10)] == [event(3)]
+    assert [each for _, each in store.queue("desk", "b").read(0, 10)] == [event(1), event(2), event(3)]
+    with pytest.raises(QueueFull, match="3 events wait for 'b' of 'desk'"):
+        store.write([queued(4, "desk", "a", "b")])
+    store.close()
+
+
+def test_settings_do_not_raise_the_bounds_of_the_broker(make: Make) -> None:
+    store = make(queue_events=2)
+    store.write([subscribed("all", settings=DurableSettings(max_events=1_000)), queued(1), queued(2)])
+    with pytest.raises(QueueFull, match="2 events wait for 'all' of 'desk'"):
+        store.write([queued(3)])
+    store.close()
+
+
+def test_a_queue_is_bounded_in_bytes(make: Make) -> None:
+    length = len(codec.encode(event(1)))
+    store = make()
+    store.write([subscribed("all", settings=DurableSettings(max_bytes=2 * length)), queued(1), queued(2)])
+    with pytest.raises(QueueFull):
+        store.write([queued(3)])
+    store.close()
+
+
 def test_the_log_is_read_by_offset_and_by_time(make: Make, clock: Clock) -> None:
     store = make()
     for number in (1, 2, 3):
@@ -235,4 +285,39 @@ def test_dead_letters_are_kept_with_their_reason(make: Make) -> None:
     assert store.dead_letters.read(second.number, 10) == [third]
     store.write([DeadLettersRemoved((second.number,))])
     assert store.dead_letters.read(0, 10) == [third]
+    store.close()
+
+
+def test_failed_deliveries_are_counted_in_every_life_until_the_event_becomes_a_dead_letter(make: Make) -> None:
+    store = make()
+    store.write([queued(1, "desk", "a"), queued(2, "desk", "a")])
+    (first, _), (second, data) = store.queue("desk", "a").read(0, 10)
+    store.write([DeliveriesFailed("desk", "a", (first, second, 99), "rejected", 3)])
+    assert store.queue("desk", "a").failures([first, second, 99]) == {first: 1, second: 1}
+    store.close()
+    store.open()
+    store.write([Acknowledged("desk", "a", (first,)), DeliveriesFailed("desk", "a", (first, second), "rejected", 3)])
+    assert store.queue("desk", "a").failures([first, second]) == {second: 2}
+    store.write([DeliveriesFailed("desk", "a", (second,), "rejected", 3)])
+    assert store.queue("desk", "a").read(0, 10) == []
+    assert store.queue("desk", "a").size()[:2] == (0, 0)
+    [letter] = store.dead_letters.read(0, 10)
+    assert (letter.client, letter.name, letter.data) == ("desk", "a", data.body)
+    assert letter.reason == "3 deliveries without an acknowledgement; rejected"
+    assert store.dead_letters.counts() == {("desk", "a"): 1}
+    store.close()
+
+
+@pytest.mark.parametrize(
+    ("acknowledged", "delivered", "failed"),
+    [(0, 0, []), (0, 4, [1]), (2, 4, [1, 2, 3]), (3, 3, [1, 2, 3]), (4, 4, [1, 2, 3, 4]), (9, 9, [1, 2, 3, 4])],
+)
+def test_a_lost_consumer_failed_on_what_it_passed_over_and_on_the_next(
+    make: Make, acknowledged: int, delivered: int, failed: list[int]
+) -> None:
+    store = make()
+    store.write([queued(number, "desk", "a") for number in (1, 2, 3, 4)])
+    store.write([ConsumerLost("desk", "a", acknowledged, delivered, None)])
+    numbers = [number for number, _ in store.queue("desk", "a").read(0, 10)]
+    assert list(store.queue("desk", "a").failures(numbers)) == failed
     store.close()

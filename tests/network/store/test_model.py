@@ -11,12 +11,14 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from palio import Filter
+from palio import DurableSettings, Filter
 from palio.errors import PalioError
 from palio.network.store.interface import (
     Acknowledged,
+    ConsumerLost,
     DeadLetterAdded,
     DeadLettersRemoved,
+    DeliveriesFailed,
     Recovered,
     Retention,
     Writable,
@@ -24,6 +26,7 @@ from palio.network.store.interface import (
 from palio.network.store.memory import MemoryStore
 from palio.network.store.sqlite import SqliteStore
 from palio.network.store.writer import JUMP_ACCEPTED_SECONDS
+from palio.routing.durable_settings import ON_FULL_POLICIES
 from palio.routing.effects import BrokerStanding, Finished, Logged, Queued, Record
 from palio.routing.messages import AdvertiseClient, Publish, UnadvertiseClient, UnsubscribeClient
 from tests.network.store.making import event, subscribed
@@ -33,13 +36,19 @@ NAMES = ("a", "b")
 MEMORY = Path("/dev/shm")  # where syncing costs nothing
 names = st.sampled_from(NAMES)
 clients = st.sampled_from(CLIENTS)
+settings_of_queues = st.builds(
+    DurableSettings,
+    max_events=st.sampled_from([None, 1, 2]),
+    max_bytes=st.sampled_from([None, 1, 300]),
+    on_full=st.sampled_from([None, *ON_FULL_POLICIES]),
+)
 
 
 class Stores(RuleBasedStateMachine):
     """Both stores get the same, and must answer the same."""
 
     @initialize(
-        overflow=st.sampled_from(["refuse", "drop_oldest", "drop_newest"]),
+        overflow=st.sampled_from(ON_FULL_POLICIES),
         log_bytes=st.sampled_from([None, 0, 300, 2_000]),
         log_seconds=st.sampled_from([None, 0.0, 5.0]),
         queue_bytes=st.sampled_from([250, 10_000]),
@@ -110,10 +119,26 @@ class Stores(RuleBasedStateMachine):
         numbers = st.sampled_from(self.waiting(client, name)) if self.waiting(client, name) else st.integers(0, 50)
         self.write(Acknowledged(client, name, tuple(data.draw(st.lists(numbers, max_size=3)))))
 
+    @rule(data=st.data(), client=clients, name=names, most=st.sampled_from([None, 1, 2]))
+    def fail_deliveries(self, data: st.DataObject, client: str, name: str, most: int | None) -> None:
+        numbers = st.sampled_from(self.waiting(client, name)) if self.waiting(client, name) else st.integers(0, 50)
+        failed = tuple(data.draw(st.lists(numbers, max_size=3)))
+        self.write(DeliveriesFailed(client, name, failed, "why", most))
+
+    @rule(data=st.data(), client=clients, name=names, most=st.sampled_from([None, 2]))
+    def lose_a_consumer(self, data: st.DataObject, client: str, name: str, most: int | None) -> None:
+        last = max(self.waiting(client, name), default=3) + 1
+        acknowledged, delivered = sorted(data.draw(st.tuples(st.integers(0, last), st.integers(0, last))))
+        self.write(ConsumerLost(client, name, acknowledged, delivered, most))
+
     @rule(client=clients, name=names, bound=st.integers(0, 3), offered=st.booleans())
     def ask(self, client: str, name: str, bound: int, offered: bool) -> None:
         offer = Record(client, AdvertiseClient(name, Filter.parse(f"x > {bound}")))
         self.write(offer if offered else subscribed(name, f"x > {bound}", client))
+
+    @rule(client=clients, name=names, settings=settings_of_queues)
+    def ask_for_a_bounded_queue(self, client: str, name: str, settings: DurableSettings) -> None:
+        self.write(subscribed(name, "x > 1", client, settings))
 
     @rule(client=clients, name=names, offered=st.booleans(), again=st.booleans())
     def take_back(self, client: str, name: str, offered: bool, again: bool) -> None:
@@ -159,12 +184,15 @@ class Stores(RuleBasedStateMachine):
                 assert on_disk.read(0, 100) == in_memory.read(0, 100)
                 assert on_disk.size()[:2] == in_memory.size()[:2]
                 assert on_disk.oldest() == in_memory.oldest()
+                numbers = self.waiting(client, name)
+                assert on_disk.failures(numbers) == in_memory.failures(numbers)
         assert self.disk.log.bounds() == self.memory.log.bounds()
         assert self.disk.log.size() == self.memory.log.size()
         first, _ = self.memory.log.bounds()
         assert self.disk.log.read(first, 3) == self.memory.log.read(first, 3)
         assert self.disk.log.find(self.now) == self.memory.log.find(self.now)
         assert self.disk.dead_letters.read(0, 10) == self.memory.dead_letters.read(0, 10)
+        assert self.disk.dead_letters.counts() == self.memory.dead_letters.counts()
 
 
 def _comparable(recovered: Recovered) -> tuple[object, ...]:

@@ -21,10 +21,12 @@ from palio.errors import ConnectionFailed, InvalidArgument
 from palio.events import Event
 from palio.filters.filter import Filter
 from palio.network.client.broker import Broker, LogPage, ReplayPage, connect
-from palio.network.client.event_stream import CREDIT_WINDOW_EVENTS, ReceivedEvent, Stretch
-from palio.network.client.subscription import Subscription, SubscriptionGroup
+from palio.network.client.event_stream import ReceivedEvent, Stretch
+from palio.network.client.request_reply import Request, Requests
+from palio.network.client.subscription import Subscription, SubscriptionSet
 from palio.network.event_loop import new_event_loop
-from palio.network.protocol import Overflow
+from palio.network.protocol import DEFAULT_ACK_SECONDS, Overflow
+from palio.routing.durable_settings import DurableSettings
 from palio.routing.messages import Confirm
 
 _Answer = TypeVar("_Answer")
@@ -74,9 +76,18 @@ class BlockingEvent(Event):
         """The names of the subscriptions that it matched."""
         return self._received.subscriptions
 
+    @property
+    def deliveries(self) -> int:
+        """1 + the number of deliveries that have failed."""
+        return self._received.deliveries
+
     def ack(self) -> None:
         """Acknowledge the event: a durable subscription will not deliver it again."""
         self._loop.wait(self._received.ack())
+
+    def reject(self, *, requeue: bool = True, reason: str = "") -> None:
+        """Say that the event could not be processed; it is delivered again, or becomes a dead letter."""
+        self._loop.wait(self._received.reject(requeue=requeue, reason=reason))
 
 
 def _make_blocking(received: ReceivedEvent, loop: _LoopThread) -> BlockingEvent:
@@ -89,7 +100,7 @@ def _make_blocking(received: ReceivedEvent, loop: _LoopThread) -> BlockingEvent:
     return event
 
 
-_Stream = TypeVar("_Stream", bound=Subscription | SubscriptionGroup)
+_Stream = TypeVar("_Stream", bound=Subscription | SubscriptionSet)
 
 
 class _BlockingStream(Generic[_Stream]):
@@ -172,7 +183,7 @@ class BlockingSubscription(_BlockingStream[Subscription]):
         self._loop.wait(self._subscription.unsubscribe())
 
 
-class BlockingSubscriptionGroup(_BlockingStream[SubscriptionGroup]):
+class BlockingSubscriptionSet(_BlockingStream[SubscriptionSet]):
     """The events that match any of several conditions."""
 
     def add(self, name: str, where: str | Filter, *, language: str = "sql") -> None:
@@ -180,6 +191,48 @@ class BlockingSubscriptionGroup(_BlockingStream[SubscriptionGroup]):
 
     def remove(self, name: str) -> None:
         self._loop.wait(self._subscription.remove(name))
+
+
+class BlockingRequest:
+    """A request whose reply blocks until it is sent; `event` is its content."""
+
+    def __init__(self, request: Request, loop: _LoopThread) -> None:
+        self.event = _make_blocking(request.event, loop)
+        self._request = request
+        self._loop = loop
+
+    def reply(self, event: Event | Mapping[str, Any] | str | bytes) -> None:
+        self._loop.wait(self._request.reply(event))
+
+
+class BlockingRequests:
+    """The requests that match a condition: a context manager, and an iterator that blocks until the next one."""
+
+    def __init__(self, requests: Requests, loop: _LoopThread) -> None:
+        self._requests = requests
+        self._loop = loop
+
+    def __enter__(self) -> Self:
+        self._loop.wait(self._requests.__aenter__())
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if not self._loop.is_stopped:
+            self._loop.wait(self._requests.__aexit__(kind, error, trace))
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> BlockingRequest:
+        request = self._loop.wait(self._next())
+        if request is None:
+            raise StopIteration
+        return BlockingRequest(request, self._loop)
+
+    async def _next(self) -> Request | None:
+        return await anext(self._requests, None)
 
 
 class BlockingBroker:
@@ -202,6 +255,11 @@ class BlockingBroker:
         where: str | Filter,
         *,
         durable: str | None = None,
+        settings: DurableSettings | None = None,
+        group: str | None = None,
+        key: str | None = None,
+        window: int | None = None,
+        ack_timeout: float = DEFAULT_ACK_SECONDS,
         on_cancel: Callable[[Subscription], None] | None = None,
         name: str | None = None,
         language: str = "sql",
@@ -210,13 +268,17 @@ class BlockingBroker:
         overflow: Overflow | None = None,
         completeness: bool = False,
         on_complete: Callable[[Stretch], None] | None = None,
-        window: int = CREDIT_WINDOW_EVENTS,
     ) -> BlockingSubscription:
         # A coroutine, though it awaits nothing: the client is used by the loop's thread alone.
         async def subscribe() -> Subscription:
             return self._broker.subscribe(
                 where,
                 durable=durable,
+                settings=settings,
+                group=group,
+                key=key,
+                window=window,
+                ack_timeout=ack_timeout,
                 on_cancel=on_cancel,
                 name=name,
                 language=language,
@@ -225,7 +287,6 @@ class BlockingBroker:
                 overflow=overflow,
                 completeness=completeness,
                 on_complete=on_complete,
-                window=window,
             )
 
         return BlockingSubscription(self._loop.wait(subscribe()), self._loop)
@@ -238,16 +299,25 @@ class BlockingBroker:
         confirm: Confirm = "edge",
         queue: int = 0,
         overflow: Overflow | None = None,
-    ) -> BlockingSubscriptionGroup:
-        async def subscribe() -> SubscriptionGroup:
+    ) -> BlockingSubscriptionSet:
+        async def subscribe() -> SubscriptionSet:
             return self._broker.subscribe_many(
                 wheres, language=language, confirm=confirm, queue=queue, overflow=overflow
             )
 
-        return BlockingSubscriptionGroup(self._loop.wait(subscribe()), self._loop)
+        return BlockingSubscriptionSet(self._loop.wait(subscribe()), self._loop)
 
     def publish(self, event: Event | Mapping[str, Any] | str | bytes, *, confirm: bool = False) -> None:
         self._loop.wait(self._broker.publish(event, confirm=confirm))
+
+    def request(self, event: Event | Mapping[str, Any] | str | bytes, *, timeout: float = 10.0) -> BlockingEvent:
+        return _make_blocking(self._loop.wait(self._broker.request(event, timeout=timeout)), self._loop)
+
+    def requests(self, where: str | Filter, *, group: str | None = None, language: str = "sql") -> BlockingRequests:
+        async def requests() -> Requests:
+            return self._broker.requests(where, group=group, language=language)
+
+        return BlockingRequests(self._loop.wait(requests()), self._loop)
 
     def publish_all(
         self,
@@ -261,8 +331,17 @@ class BlockingBroker:
     def publish_many(self, events: Any, *, confirm: bool = False, ids: Any = None, source: str | None = None) -> int:
         return self._loop.wait(self._broker.publish_many(events, confirm=confirm, ids=ids, source=source))
 
-    def unsubscribe(self, name: str) -> None:
-        self._loop.wait(self._broker.unsubscribe(name))
+    def unsubscribe(self, name: str, *, owner: str = "") -> None:
+        self._loop.wait(self._broker.unsubscribe(name, owner=owner))
+
+    def durables(self) -> dict[str, Any]:
+        return self._loop.wait(self._broker.durables())
+
+    def durable(self, name: str, *, owner: str = "") -> dict[str, Any]:
+        return self._loop.wait(self._broker.durable(name, owner=owner))
+
+    def limit_durable(self, name: str, settings: DurableSettings, *, owner: str = "") -> None:
+        self._loop.wait(self._broker.limit_durable(name, settings, owner=owner))
 
     def advertise(self, where: str | Filter, *, language: str = "sql") -> None:
         self._loop.wait(self._broker.advertise(where, language=language))

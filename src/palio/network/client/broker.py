@@ -26,11 +26,21 @@ from palio.filters.filter import Filter
 from palio.network import protocol
 from palio.network.addresses import Address, parse_addresses
 from palio.network.client.connection import Connection
-from palio.network.client.event_stream import CREDIT_WINDOW_EVENTS, StreamTable, Stretch, check_number, check_text
+from palio.network.client.event_stream import (
+    CREDIT_WINDOW_EVENTS,
+    ReceivedEvent,
+    StreamTable,
+    Stretch,
+    check_number,
+    check_text,
+)
 from palio.network.client.rate_pacing import RatePacer, publish_paced
-from palio.network.client.subscription import Subscription, SubscriptionGroup
+from palio.network.client.request_reply import Requester, Requests
+from palio.network.client.subscription import Subscription, SubscriptionSet
 from palio.network.error_codes import error_of_code
 from palio.network.protocol import (
+    DEFAULT_ACK_SECONDS,
+    DEFAULT_WINDOW_EVENTS,
     MAX_NAME_LENGTH,
     MAX_TOKEN_LENGTH,
     Advertise,
@@ -38,10 +48,13 @@ from palio.network.protocol import (
     Completed,
     Delivery,
     Dropped,
+    DurableLimit,
+    DurableQuery,
     Elsewhere,
     Ended,
     Failed,
     Forget,
+    GroupMembership,
     LogAnswer,
     LogQuery,
     Overflow,
@@ -56,6 +69,7 @@ from palio.network.protocol import (
 from palio.routing import codec
 from palio.routing.codec import decode_event
 from palio.routing.columnar_codec import encode_batch
+from palio.routing.durable_settings import DurableSettings
 from palio.routing.messages import Confirm, Past
 
 _CLOSE_SYNC_SECONDS: Final = 2.0  # for refusals of unconfirmed events that are still under way at the end
@@ -100,7 +114,10 @@ def connect(
             raise InvalidArgument(f"{option} is a number of seconds from 0 on, not {seconds!r:.80}")
     if tls is not None and not isinstance(tls, ssl.SSLContext):
         raise InvalidArgument(f"tls is an ssl.SSLContext, not {type(tls).__name__}")
-    return ConnectionContext(Broker(Connection(addresses, token or "", name, tls, patience, timeout, publisher)))
+    instance = token_hex(8)  # not the publisher's name, which several programs may share
+    return ConnectionContext(
+        Broker(Connection(addresses, token or "", name, tls, patience, timeout, publisher, instance))
+    )
 
 
 class ConnectionContext:
@@ -144,6 +161,7 @@ class Broker:
         self._window: asyncio.Semaphore | None = None
         self._window_lock = asyncio.Lock()  # of a batch that takes several places in the window
         self._pacer: RatePacer | None = None
+        self._requester = Requester(self)
         self._refused: PalioError | None = None
         self._has_unconfirmed = False  # events were published without confirmation; a refusal may be under way
         connection.on_message = self._on_message
@@ -160,6 +178,7 @@ class Broker:
 
     async def close(self) -> None:
         """Close the connection; raises the refusal of an unconfirmed event, if no `publish` has raised it."""
+        await self._requester.close()
         for home in self._homes.values():
             await home.close()
         try:
@@ -170,7 +189,7 @@ class Broker:
                         await self.connection.request(Sync)
         finally:
             await self.connection.close()
-        self._raise_refused()
+        self.raise_refused()
 
     async def at_home(self, name: str, homes: tuple[tuple[int, str], ...]) -> Broker:
         """The home broker of a durable subscription; closed together with this one."""
@@ -207,6 +226,11 @@ class Broker:
         where: str | Filter,
         *,
         durable: str | None = None,
+        settings: DurableSettings | None = None,
+        group: str | None = None,
+        key: str | None = None,
+        window: int | None = None,
+        ack_timeout: float = DEFAULT_ACK_SECONDS,
         on_cancel: Callable[[Subscription], None] | None = None,
         name: str | None = None,
         language: str = "sql",
@@ -215,31 +239,53 @@ class Broker:
         overflow: Overflow | None = None,
         completeness: bool = False,
         on_complete: Callable[[Stretch], None] | None = None,
-        window: int = CREDIT_WINDOW_EVENTS,
     ) -> Subscription:
         """Subscribe to the events that match a condition; `async with` it, then `async for` them.
 
         `durable` names a subscription that survives this connection: its events wait at the broker, and each is
-        delivered until `event.ack()`. `on_cancel` is called when the last publisher whose advertisement overlaps the
+        delivered until `event.ack()`. `settings` bound its queue there; without them it keeps those that it has. One
+        client at a time reads it (`DurableInUse`).
+
+        `group` names a durable subscription that several clients read as a consumer group: each event goes to one of
+        them. All members give the same condition, and the same `key` if any: an attribute, so that events with the
+        same value are processed one after the other, in order. A member holds up to `window` events that it has not
+        acknowledged (32 if not given); what it does not acknowledge in `ack_timeout` seconds, or leaves behind, goes to
+        another one. Without a group, `window` is how many events may be under way, or wait here to be taken, before the
+        others wait at the broker; a batch (`publish_many`) is sent as a whole while there is room for its first event.
+
+        `on_cancel` is called when the last publisher whose advertisement overlaps the
         condition has left. `confirm="network"` waits until all brokers know the subscription. `queue` is the size of
         the delivery queue at the broker, and `overflow` (block, drop_oldest, drop_newest, disconnect) its policy.
 
         With `completeness` the subscription learns of which stretches of events it has all that it wanted:
         `complete_up_to(source)`. `on_complete` is called with each, between the events that came before and after it.
         The brokers need the option `completeness`; a durable subscription cannot have it.
-
-        `window` is how many events may be under way, or wait here to be taken, before the others wait at the broker. A
-        batch of a publisher (`publish_many`) is sent as a whole while there is room for its first event.
         """
-        check_number("window", window, 1)
         wanted = _to_filter(where, language)
+        membership = _membership(durable, group, key, ack_timeout)
+        durable = group if group is not None else durable
         name = durable if durable is not None else name
         if name is None:
             name = f"s{next(self._names)}-{self._name_suffix}"
         asked = completeness or on_complete is not None
-        made = Subscription(self, name, wanted, durable is not None, on_cancel, confirm, queue, overflow, asked)
+        if window is None:
+            window = CREDIT_WINDOW_EVENTS if membership is None else DEFAULT_WINDOW_EVENTS
+        check_number("window", window, 1)
+        made = Subscription(
+            self,
+            name,
+            wanted,
+            durable is not None,
+            on_cancel,
+            confirm,
+            queue,
+            overflow,
+            asked,
+            settings,
+            membership,
+            window,
+        )
         made.on_complete = on_complete
-        made.window = window
         return made
 
     def subscribe_many(
@@ -250,7 +296,7 @@ class Broker:
         confirm: Confirm = "edge",
         queue: int = 0,
         overflow: Overflow | None = None,
-    ) -> SubscriptionGroup:
+    ) -> SubscriptionSet:
         """Subscribe to several conditions with one stream: each event comes once, with the names of all it matches.
 
         `async with` it, then `async for` the events; `event.subscriptions` are the names. Costs far less than one
@@ -258,17 +304,45 @@ class Broker:
         """
         wanted = {name: _to_filter(where, language) for name, where in wheres.items()}
         name = f"g{next(self._names)}-{self._name_suffix}"
-        return SubscriptionGroup(self, name, wanted, confirm, queue, overflow)
+        return SubscriptionSet(self, name, wanted, confirm, queue, overflow)
 
-    async def unsubscribe(self, name: str) -> None:
+    async def unsubscribe(self, name: str, *, owner: str = "") -> None:
         """End a durable subscription at its home broker, and discard its queue.
 
-        It need not be connected; one that is entered here ends by its own `unsubscribe`.
+        It need not be connected; one that is entered here ends by its own `unsubscribe`. An operator may end one of
+        another `owner`.
         """
-        answer = await self.connection.request(lambda number: Unsubscribe(number, name))
-        if isinstance(answer, Elsewhere):
-            home = await self.at_home(name, answer.homes)
-            await home.unsubscribe(name)
+        await self._request_at_home(name, lambda number: Unsubscribe(number, name, owner))
+
+    async def durables(self) -> dict[str, Any]:
+        """The durable subscriptions that this broker holds, of this client's principal or for an operator of all:
+        `durables` is their list, `broker` and `address` are this broker's, `other_homes` hold further ones."""
+        found: dict[str, Any] = {"durables": [], "next": ""}
+        while True:
+            after = found["next"]
+            page = await self.connection.request(partial(DurableQuery, after=after))
+            found = {**page, "durables": [*found["durables"], *page["durables"]]}
+            if not page["next"]:
+                del found["next"]
+                return found
+
+    async def durable(self, name: str, *, owner: str = "") -> dict[str, Any]:
+        """One durable subscription, as its home broker reports it; its `broker` and `address` are the home's."""
+        answer: dict[str, Any] = await self._request_at_home(name, lambda number: DurableQuery(number, name, owner))
+        durable: dict[str, Any] = answer.pop("durables")[0]
+        return {**answer, **durable}
+
+    async def limit_durable(self, name: str, settings: DurableSettings, *, owner: str = "") -> None:
+        """Replace the settings of a durable subscription; they are in force when this returns."""
+        await self._request_at_home(name, lambda number: DurableLimit(number, name, settings, owner))
+
+    async def _request_at_home(self, name: str, make: Callable[[int], Any]) -> Any:
+        """The answer of a durable subscription's home broker to a request."""
+        answer = await self.connection.request(make)
+        if not isinstance(answer, Elsewhere):
+            return answer
+        home = await self.at_home(name, answer.homes)
+        return await home._request_at_home(name, make)
 
     async def publish(self, event: _Event, *, confirm: bool = False) -> None:
         """Publish an event: an `Event`, a mapping, or the text of a JSON object.
@@ -287,17 +361,32 @@ class Broker:
             else:
                 await self.connection.send_event_when_writable(frame)
             if self._refused is not None:
-                self._raise_refused()
+                self.raise_refused()
             return
         assert self._window is not None
         await self._window.acquire()
         # The place in the window is free when the broker has answered, also if this call was cancelled meanwhile.
         await self.connection.request(lambda number: Publish(number, body), self._window.release)
 
-    def _raise_refused(self) -> None:
+    def raise_refused(self) -> None:
+        """Raise the refusal of an unconfirmed event that no call has raised yet."""
         refused, self._refused = self._refused, None
         if refused is not None:
             raise refused
+
+    async def request(self, event: _Event, *, timeout: float = 10.0) -> ReceivedEvent:
+        """Publish a request, and return the first reply to it; `NoReply` after `timeout` seconds without one.
+
+        Responders are those that iterate over `requests` with a condition that matches the event.
+        """
+        return await self._requester.request(event, timeout)
+
+    def requests(self, where: str | Filter, *, group: str | None = None, language: str = "sql") -> Requests:
+        """The requests that match a condition; `async with` it, `async for` them, and `await request.reply(…)`.
+
+        Responders of one `group` share the requests, as a consumer group does; without one, all get each request.
+        """
+        return Requests(self, partial(self.subscribe, group=group), _to_filter(where, language))
 
     async def publish_all(
         self,
@@ -354,7 +443,7 @@ class Broker:
         if not confirm:
             self._has_unconfirmed = True
             await self.connection.send_event_when_writable(protocol.encode(PublishColumns(0, body)))
-            self._raise_refused()
+            self.raise_refused()
             return
         assert self._window is not None
         window = self._window
@@ -454,7 +543,7 @@ class Broker:
         if stream is None:
             return  # left meanwhile; the broker did not know yet
         if kind is Delivery:
-            stream.put(message.body, (message.name,), message.stamps, message.number)
+            stream.put(message.body, (message.name,), message.stamps, message.number, message.deliveries)
         elif kind is Cancelled:
             stream.on_cancelled(message.name)
         elif kind is Elsewhere:
@@ -481,6 +570,20 @@ class Broker:
 
 def _to_filter(where: str | Filter, language: str) -> Filter:
     return where if isinstance(where, Filter) else Filter.parse(where, language)
+
+
+def _membership(durable: str | None, group: str | None, key: str | None, ack_timeout: float) -> GroupMembership | None:
+    """Membership in a consumer group; None without a group, `InvalidArgument` for options that do not go together."""
+    if group is None:
+        if key is not None:
+            raise InvalidArgument("key orders the events of a consumer group; name it: group=…")
+        return None
+    if durable not in (None, group):
+        raise InvalidArgument("a consumer group is the durable subscription of its name; leave out durable=…")
+    check_text("key", key or "", MAX_NAME_LENGTH)
+    if type(ack_timeout) not in (int, float) or not 0 < ack_timeout < inf:
+        raise InvalidArgument(f"ack_timeout is a positive number of seconds, not {ack_timeout!r:.80}")
+    return GroupMembership(key or "", float(ack_timeout))
 
 
 def _advertise(name: str, offered: Filter, number: int) -> Advertise:

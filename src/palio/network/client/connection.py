@@ -66,6 +66,7 @@ class Connection:
         patience: float,
         timeout: float,
         publisher: str,
+        instance: str,
     ) -> None:
         self.addresses = addresses
         self.address = addresses[0]  # the broker that is, or was last, connected
@@ -80,6 +81,7 @@ class Connection:
         self._token = token
         self._app = app
         self._publisher = publisher
+        self._instance = instance
         self._tls = tls
         self._patience = patience
         self._timeout = timeout
@@ -151,7 +153,16 @@ class Connection:
 
     def to_address(self, address: Address) -> Connection:
         """A connection to another broker with the options of this one."""
-        return Connection((address,), self._token, self._app, self._tls, self._patience, self._timeout, self._publisher)
+        return Connection(
+            (address,),
+            self._token,
+            self._app,
+            self._tls,
+            self._patience,
+            self._timeout,
+            self._publisher,
+            self._instance,
+        )
 
     def trusts(self, address: Address) -> bool:
         """Whether the user of this client named a broker, so that it may be sent the token, if there is one."""
@@ -331,7 +342,9 @@ class Connection:
 
     def on_open(self, channel: Channel) -> None:
         self._channel = channel
-        hello = ClientHello(protocol.VERSION, self._app, self._token, self._publisher, columns=self.takes_batches)
+        hello = ClientHello(
+            protocol.VERSION, self._app, self._token, self._publisher, self.takes_batches, self._instance
+        )
         channel.send(protocol.encode(hello))
 
     def on_frames(self, channel: Channel, frames: list[bytes]) -> None:

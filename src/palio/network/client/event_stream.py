@@ -1,9 +1,10 @@
 """Incoming events of a client: the event as received, its stream, and the streams of one connection.
 
 Flow control is by credit. A stream grants the broker a window of `CREDIT_WINDOW_EVENTS`, and grants more as the program
-takes events; beyond that, events wait in the delivery queue at the broker, whose overflow policy decides. `dropped` is
-the number of events that the policy discarded. Events of a durable subscription have numbers, by which they are
-acknowledged; the acknowledgements of one turn of the event loop leave in one frame.
+takes events; a member of a consumer group gets the next event for one that it acknowledges. Beyond that, events wait in
+the queue at the broker, whose overflow policy decides. `dropped` is the number of events that the policy discarded.
+Events of a durable subscription have numbers, by which they are acknowledged; the acknowledgements of one turn of the
+event loop leave in one frame.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from palio.network.protocol import (
     MatchedMany,
     More,
     Overflow,
+    Reject,
     decode_numbers,
 )
 from palio.routing import codec
@@ -50,9 +52,10 @@ _Targets: TypeAlias = "tuple[tuple[EventStream, tuple[str, ...]], ...]"
 class ReceivedEvent(Event):
     """An event that matched a subscription; `subscriptions` are the names of all that it matched in its stream."""
 
-    __slots__ = ("_home", "_stamps", "_stream", "number", "subscriptions")
+    __slots__ = ("_home", "_stamps", "_stream", "deliveries", "number", "subscriptions")
 
     number: int
+    deliveries: int  # 1 + the number of deliveries that have failed: without an acknowledgement, or by a rejection
     subscriptions: tuple[str, ...]
     _stream: EventStream
     _home: Connection  # that it came by
@@ -68,6 +71,13 @@ class ReceivedEvent(Event):
         """Acknowledge the event: a durable subscription will not deliver it again. For others this does nothing."""
         if self.number:
             self._stream._acknowledge(self.number, self._home)
+
+    async def reject(self, *, requeue: bool = True, reason: str = "") -> None:
+        """Say that the event of a durable subscription could not be processed: it is delivered again, to this consumer
+        or to another member of its group; or, without `requeue`, becomes a dead letter. For others this does nothing.
+        """
+        if self.number:
+            self._stream._reject(self.number, self._home, requeue, reason)
 
 
 class Stretch(NamedTuple):
@@ -116,16 +126,17 @@ class CompleteStretches:
 class EventStream:
     """Asynchronous iterator over the events of one delivery queue at the broker; `name` is the queue's."""
 
-    def __init__(self, broker: Broker, name: str) -> None:
+    def __init__(self, broker: Broker, name: str, window: int = CREDIT_WINDOW_EVENTS) -> None:
         self.name = name
+        self._window = window
+        self._grants_credit = True
         self.dropped = 0
         self._connection = broker.connection
         self._streams = broker.streams
         self.on_complete: Callable[[Stretch], None] | None = None
         self._complete = CompleteStretches()
         # Events, and the complete stretches between them.
-        self._waiting: deque[tuple[bytes | Event, tuple[str, ...], bytes, int] | WaitingBatch | Complete] = deque()
-        self.window = CREDIT_WINDOW_EVENTS
+        self._waiting: deque[tuple[bytes | Event, tuple[str, ...], bytes, int, int] | WaitingBatch | Complete] = deque()
         self._taken = 0  # since credit was last granted
         self._acknowledged: list[int] = []  # in this turn of the event loop
         self._listeners: list[asyncio.Future[None]] = []
@@ -163,9 +174,7 @@ class EventStream:
                 waiting.extendleft(reversed(first.events()))
         taken = waiting.popleft()
         assert not isinstance(taken, Complete | WaitingBatch)
-        self._taken += 1
-        if self._taken >= self.window // 2:
-            self._grant_credit()
+        self._count_taken(1)
         return self._received(*taken)
 
     async def batches(self) -> AsyncIterator[ReceivedBatch]:
@@ -203,17 +212,17 @@ class EventStream:
 
     def _count_taken(self, events: int) -> None:
         self._taken += events
-        if self._taken >= self.window // 2:
+        # In halves of the window: the broker never runs dry, and one message serves many events.
+        if self._grants_credit and self._taken >= (self._window + 1) // 2:
             self._grant_credit()
 
     def _grant_credit(self) -> None:
-        """Grant credit for what was taken: in halves of the window, so that the broker never runs dry, and one message
-        serves many events."""
+        """Grant credit for what was taken."""
         self._connection.send(protocol.encode(More(self.name, self._taken)))
         self._taken = 0
 
     def _received(
-        self, sent: bytes | Event, subscriptions: tuple[str, ...], stamps: bytes, number: int
+        self, sent: bytes | Event, subscriptions: tuple[str, ...], stamps: bytes, number: int, deliveries: int
     ) -> ReceivedEvent:
         if isinstance(sent, bytes):
             received = codec.decode_event_as(ReceivedEvent, sent)
@@ -223,6 +232,7 @@ class EventStream:
             received._id, received._source, received._time = sent._id, sent._source, sent._time
         received.subscriptions = subscriptions
         received.number = number
+        received.deliveries = deliveries
         received._stamps = stamps
         received._stream = self
         received._home = self._connection
@@ -235,6 +245,12 @@ class EventStream:
         if not self._acknowledged:  # the first of this turn of the event loop schedules one frame for all
             asyncio.get_running_loop().call_soon(self._send_acknowledgements)
         self._acknowledged.append(number)
+
+    def _reject(self, number: int, home: Connection, requeue: bool, reason: str) -> None:
+        check_text("the reason of a rejection", reason, protocol.MAX_REASON_LENGTH)
+        if home is self._connection:  # as for an acknowledgement
+            self._send_acknowledgements()  # in the order of the calls
+            self._connection.send(protocol.encode(Reject(self.name, (number,), requeue, reason)))
 
     def _send_acknowledgements(self) -> None:
         numbers, self._acknowledged = self._acknowledged, []
@@ -255,13 +271,15 @@ class EventStream:
 
     # Called by the connection
 
-    def put(self, sent: bytes | Event, subscriptions: tuple[str, ...], stamps: bytes, number: int = 0) -> None:
-        self._waiting.append((sent, subscriptions, stamps, number))
+    def put(
+        self, sent: bytes | Event, subscriptions: tuple[str, ...], stamps: bytes, number: int = 0, deliveries: int = 1
+    ) -> None:
+        self._waiting.append((sent, subscriptions, stamps, number, deliveries))
         if self._listeners:
             self._wake()
 
     def put_many(self, bodies: Iterable[bytes], subscriptions: tuple[str, ...], stamps: bytes) -> None:
-        self._waiting.extend([(body, subscriptions, stamps, 0) for body in bodies])
+        self._waiting.extend([(body, subscriptions, stamps, 0, 1) for body in bodies])
         if self._listeners:
             self._wake()
 
@@ -305,7 +323,7 @@ class EventStream:
     def _initial_credit(self) -> int:
         """The credit of a new request: the window less the events that still wait here."""
         waiting = sum(len(each.batch) if isinstance(each, WaitingBatch) else 1 for each in self._waiting)
-        return max(1, self.window - waiting)
+        return max(1, self._window - waiting)
 
 
 def _follows(stretch: Complete, before: Complete) -> bool:

@@ -29,11 +29,11 @@ class WaitingBatch(NamedTuple):
     subscriptions: tuple[str, ...] | list[tuple[str, ...]]
     stamps: bytes
 
-    def events(self) -> list[tuple[Event, tuple[str, ...], bytes, int]]:
+    def events(self) -> list[tuple[Event, tuple[str, ...], bytes, int, int]]:
         """The events as they wait one by one."""
         names = self.subscriptions
         several = names if isinstance(names, list) else [names] * len(self.batch)
-        return [(event, each, self.stamps, 0) for event, each in zip(self.batch.events(), several, strict=True)]
+        return [(event, each, self.stamps, 0, 1) for event, each in zip(self.batch.events(), several, strict=True)]
 
 
 class ReceivedBatch:

@@ -1,9 +1,9 @@
-"""Subscriptions of a client: one condition, or a group of conditions with one stream.
+"""Subscriptions of a client: one condition, or a set of conditions with one stream.
 
 Each is an asynchronous context manager, and the stream of its events while it is entered. A durable subscription may
 have its home at another broker; the client follows the referral and continues there.
 
-A group is for a program with thousands of conditions: it needs no task for each of them, and an event that a hundred of
+A set is for a program with thousands of conditions: it needs no task for each of them, and an event that a hundred of
 them match is sent, decoded and delivered once, with the names of all.
 """
 
@@ -18,8 +18,9 @@ from typing import TYPE_CHECKING, Final
 from palio.errors import InvalidArgument, LivesElsewhere, PalioError
 from palio.filters.filter import Filter
 from palio.network import protocol
-from palio.network.client.event_stream import EventStream, check_subscription_options
-from palio.network.protocol import Detach, Elsewhere, Overflow, Renew, Subscribe, Unsubscribe
+from palio.network.client.event_stream import CREDIT_WINDOW_EVENTS, EventStream, check_subscription_options
+from palio.network.protocol import Detach, Elsewhere, GroupMembership, Overflow, Renew, Subscribe, Unsubscribe
+from palio.routing.durable_settings import DurableSettings
 from palio.routing.messages import Confirm
 
 if TYPE_CHECKING:
@@ -43,13 +44,18 @@ class Subscription(EventStream):
         queue: int,
         overflow: Overflow | None,
         completeness: bool,
+        settings: DurableSettings | None = None,
+        group: GroupMembership | None = None,
+        window: int = CREDIT_WINDOW_EVENTS,
     ) -> None:
         check_subscription_options(name, confirm, queue, overflow)
+        if settings is not None and not durable:
+            raise InvalidArgument("settings of a queue on disk are those of a durable subscription; name it: durable=…")
         if durable and completeness:
             raise InvalidArgument("a durable subscription is not told of complete stretches: its events may come later")
         if durable and wanted.validity is not None:
             raise InvalidArgument("a durable subscription stands until it is ended; its filter has no validity")
-        super().__init__(broker, name)
+        super().__init__(broker, name, window)
         self.wanted = wanted
         self.is_durable = durable
         self.on_cancel = on_cancel
@@ -58,6 +64,10 @@ class Subscription(EventStream):
         self._queue = queue
         self._overflow = overflow
         self._completeness = completeness
+        self._settings = settings
+        self._group = group
+        # A member of a group gets the next event for one that it acknowledges, and needs no further credit.
+        self._grants_credit = group is None
         self._is_confirmed = False  # until then the request is under way
         self._following: asyncio.Task[None] | None = None
 
@@ -179,6 +189,8 @@ class Subscription(EventStream):
             self._overflow or "",
             validity=self.wanted.validity or 0.0,
             completeness=self._completeness,
+            settings=self._settings,
+            group=self._group,
         )
 
     def _forget(self) -> None:
@@ -189,12 +201,12 @@ class Subscription(EventStream):
         self._wake()
 
 
-_NO_VALIDITY_IN_GROUP: Final = (
+_NO_VALIDITY_IN_SET: Final = (
     "each of many conditions stands until it is removed; one that is valid for a while stands alone"
 )
 
 
-class SubscriptionGroup(EventStream):
+class SubscriptionSet(EventStream):
     """The events that match any of several conditions; `event.subscriptions` names those. Enter it, then iterate."""
 
     def __init__(
@@ -209,7 +221,7 @@ class SubscriptionGroup(EventStream):
         for each in (name, *wanted):
             check_subscription_options(each, confirm, queue, overflow)
         if any(each.validity is not None for each in wanted.values()):
-            raise InvalidArgument(_NO_VALIDITY_IN_GROUP)
+            raise InvalidArgument(_NO_VALIDITY_IN_SET)
         super().__init__(broker, name)
         self._wanted = dict(wanted)
         self._confirm: Confirm = confirm
@@ -222,7 +234,7 @@ class SubscriptionGroup(EventStream):
     def names(self) -> list[str]:
         return list(self._wanted)
 
-    async def __aenter__(self) -> SubscriptionGroup:
+    async def __aenter__(self) -> SubscriptionSet:
         self._was_entered = self._is_entered = True
         try:
             for name in (self.name, *self._wanted):
@@ -254,7 +266,7 @@ class SubscriptionGroup(EventStream):
         wanted = where if isinstance(where, Filter) else Filter.parse(where, language)
         check_subscription_options(name, self._confirm, self._queue, self._overflow)
         if wanted.validity is not None:
-            raise InvalidArgument(_NO_VALIDITY_IN_GROUP)
+            raise InvalidArgument(_NO_VALIDITY_IN_SET)
         self._streams.add(name, self)
         self._wanted[name] = wanted
         try:
@@ -286,7 +298,7 @@ class SubscriptionGroup(EventStream):
             credit=self._initial_credit,
             queue=self._queue,
             overflow=self._overflow or "",
-            group=self.name,
+            set_name=self.name,
         )
 
     def _forget(self, name: str) -> None:

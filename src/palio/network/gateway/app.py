@@ -31,7 +31,13 @@ from palio.events import Event
 from palio.filters.filter import Filter
 from palio.network.gateway.authentication import TICKET_SECONDS, CallerAuthenticator, RequestGuard
 from palio.network.gateway.cloudevents import read_events
-from palio.network.gateway.event_streams import WebSocketSession, read_last_event_id, server_sent_events
+from palio.network.gateway.event_streams import (
+    WebSocketSession,
+    peer_of,
+    read_instance,
+    read_last_event_id,
+    server_sent_events,
+)
 from palio.network.gateway.http_server import HttpServer, make_server
 from palio.network.gateway.metrics import CONTENT_TYPE, write_metrics
 from palio.network.gateway.openapi import describe_api
@@ -46,12 +52,17 @@ from palio.network.gateway.subscription_request import (
 from palio.network.security.authorization import Principal, check_operator, check_status, published_by
 from palio.network.security.quotas import check_condition
 from palio.network.security.tls import CurrentTls
+from palio.network.server.delivery_queues import GroupOptions
 from palio.network.server.durable_subscriptions import (
+    acknowledge_one,
     acknowledge_through,
     check_home,
     durable_filter,
     end_durable,
+    group_condition,
+    is_subscribed,
     subscribe_durable,
+    until_free,
 )
 from palio.network.server.handshake import listening_socket
 from palio.network.server.pending_requests import OnAnswer, answer_future
@@ -93,7 +104,7 @@ class Gateway:
         self._callers = CallerAuthenticator(server)
         self._publishers = PublisherSessions(server)
         self._push = PushSubscriptions(server, settings, sink_tls)
-        self._dead_letters = DeadLetters(server.store, self._push)
+        self._dead_letters = DeadLetters(server.host, server.store, self._push)
         self._http_server: HttpServer | None = None
         self._serving: asyncio.Task[None] | None = None
         self._is_ready = False
@@ -204,7 +215,8 @@ class Gateway:
         durable = request.query_params.get("durable")
         last = read_last_event_id(request.headers.get("last-event-id"))
         # Subscribed before the response begins: a refusal is a status code, and an open stream misses no event.
-        session = self._server.open_session(principal, "sse")
+        consumer = read_instance(request.query_params.get("consumer", ""))
+        session = self._server.open_session(principal, "sse", instance=consumer, peer=peer_of(request))
         try:
             if durable is None:
                 await session.subscribe("events", await self._wanted(request, principal))
@@ -234,18 +246,31 @@ class Gateway:
         if {"where", "language"} & request.query_params.keys():
             raise InvalidArgument(f"the condition of a durable subscription is set by POST /durable/{name}")
         await check_home(session, name)
-        await subscribe_durable(session, name, durable_filter(self._server.host, session.principal, name))
+        host = self._server.host
+        if request.query_params.get("group") == "true":
+            # The last id acknowledges nothing here: other members hold events before it.
+            condition = group_condition(host, session.principal, name)
+            await subscribe_durable(session, name, condition, GroupOptions(request.query_params.get("key", "")))
+            return
+        wanted = durable_filter(host, session.principal, name)
+        session.acknowledges_later = True  # by the last id of the next stream
+        await until_free(host, session, name, is_continued=last > 0)
+        await subscribe_durable(session, name, wanted)
         if last:  # the last id that a client has seen acknowledges all events up to it
-            acknowledge_through(self._server.host, self._server.store, session.principal, name, last)
+            acknowledge_through(host, self._server.store, session.principal, name, last)
 
     async def _subscribe_durable(self, request: Request, principal: Principal) -> Response:
         name = check_subscription_name(request.path_params["name"])
         limits = self._server.settings.limits
         asked = read_condition_request(await self._callers.body(request), limits)
         wanted = await self._server.read_condition(check_condition(asked.where, limits), asked.language, principal)
-        session = self._server.open_session(principal, "http")
+        session = self._server.open_session(principal, "http", peer=peer_of(request))
         try:
-            await subscribe_durable(session, name, wanted)
+            await check_home(session, name)
+            # A request for what stands already disturbs no consumer.
+            if not is_subscribed(self._server.host, principal, name, wanted, limits):
+                await until_free(self._server.host, session, name)
+                await subscribe_durable(session, name, wanted)
         finally:
             self._server.close_session(session, "subscribed")
         granted = durable_filter(self._server.host, principal, name)
@@ -254,14 +279,18 @@ class Gateway:
     async def _acknowledge(self, request: Request, principal: Principal) -> Response:
         name = check_subscription_name(request.path_params["name"])
         last = read_last_event_id(request.query_params.get("through"))
+        number = read_last_event_id(request.query_params.get("number"))
         await self._check_home(principal, name)
-        acknowledge_through(self._server.host, self._server.store, principal, name, last)
+        if number:
+            acknowledge_one(self._server.host, principal, name, number)
+        else:
+            acknowledge_through(self._server.host, self._server.store, principal, name, last)
         return Response(status_code=204)
 
     async def _end_durable(self, request: Request, principal: Principal) -> Response:
         name = check_subscription_name(request.path_params["name"])
         await self._check_home(principal, name)
-        end_durable(self._server.host, principal, name)
+        end_durable(self._server.host, principal, name, f"{name!r} was ended by {principal.name}")
         return Response(status_code=204)
 
     async def _check_home(self, principal: Principal, name: str) -> None:

@@ -13,9 +13,10 @@ import asyncio
 import contextlib
 import json
 from collections.abc import AsyncIterator, Callable
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias
 
 import msgspec
+from starlette.requests import HTTPConnection
 from starlette.websockets import WebSocket, WebSocketDisconnect, WebSocketState
 
 from palio.errors import InvalidArgument, PalioError
@@ -23,9 +24,16 @@ from palio.network.gateway.authentication import CallerAuthenticator, bearer_tok
 from palio.network.gateway.cloudevents import read_event, write_cloudevent
 from palio.network.gateway.problems import HttpProblem, problem_document
 from palio.network.gateway.subscription_request import check_subscription_name
+from palio.network.protocol import (
+    DEFAULT_ACK_SECONDS,
+    DEFAULT_WINDOW_EVENTS,
+    MAX_NAME_LENGTH,
+    MAX_REASON_LENGTH,
+    MAX_REJECTED_EVENTS,
+)
 from palio.network.security.authorization import Principal
 from palio.network.security.quotas import check_condition
-from palio.network.server.delivery_queues import Delivered
+from palio.network.server.delivery_queues import Delivered, GroupOptions
 from palio.network.server.durable_subscriptions import subscribe_durable
 from palio.network.server.session import Session
 from palio.routing import codec
@@ -66,6 +74,19 @@ def _sse_message(delivered: Delivered) -> str:
     return f"{number}data: {write_cloudevent(codec.decode_event(delivered.event.body))}\n\n"
 
 
+def peer_of(connection: HTTPConnection) -> str:
+    """The address of a caller."""
+    client = connection.client
+    return "" if client is None else f"{client.host}:{client.port}"
+
+
+def read_instance(text: str) -> str:
+    """The id by which a consumer is known over its connections; InvalidArgument for one that is too long."""
+    if len(text) > MAX_NAME_LENGTH:
+        raise InvalidArgument(f"consumer is an id of up to {MAX_NAME_LENGTH} characters, not {len(text):,}")
+    return text
+
+
 def read_last_event_id(text: str | None) -> int:
     """The number in a header Last-Event-ID; 0 without one."""
     if not text:
@@ -82,12 +103,16 @@ class Hello(msgspec.Struct, tag="hello", forbid_unknown_fields=True):
 
 
 class Subscribe(msgspec.Struct, tag="subscribe", forbid_unknown_fields=True):
-    """Request of the events that match a condition."""
+    """Request of the events that match a condition; with `group` as a member of the consumer group of that name."""
 
     name: str
     where: str = "true"
     language: str = "sql"
     durable: bool = False
+    group: bool = False
+    key: str = ""
+    window: Annotated[int, msgspec.Meta(ge=1)] = DEFAULT_WINDOW_EVENTS
+    ack_seconds: Annotated[float, msgspec.Meta(gt=0)] = DEFAULT_ACK_SECONDS
 
 
 class Unsubscribe(msgspec.Struct, tag="unsubscribe", forbid_unknown_fields=True):
@@ -110,7 +135,16 @@ class Acknowledge(msgspec.Struct, tag="acknowledge", forbid_unknown_fields=True)
     numbers: tuple[int, ...]
 
 
-ClientMessage: TypeAlias = Hello | Subscribe | Unsubscribe | Publish | Acknowledge
+class Reject(msgspec.Struct, tag="reject", forbid_unknown_fields=True):
+    """Events of a durable subscription that could not be processed."""
+
+    name: str
+    numbers: Annotated[tuple[int, ...], msgspec.Meta(max_length=MAX_REJECTED_EVENTS)]
+    requeue: bool = True
+    reason: Annotated[str, msgspec.Meta(max_length=MAX_REASON_LENGTH)] = ""
+
+
+ClientMessage: TypeAlias = Hello | Subscribe | Unsubscribe | Publish | Acknowledge | Reject
 _decode: Final[Callable[[str], ClientMessage]] = msgspec.json.Decoder(ClientMessage).decode
 
 
@@ -129,7 +163,8 @@ class WebSocketSession:
         await self._socket.accept()
         try:
             principal = await self._authenticate()
-            session = self._server.open_session(principal, "websocket")
+            instance = read_instance(self._socket.query_params.get("consumer", ""))
+            session = self._server.open_session(principal, "websocket", instance=instance, peer=peer_of(self._socket))
         except (PalioError, TimeoutError) as error:
             reason = error if isinstance(error, PalioError) else HttpProblem(408, "no greeting in time")
             await self._send("problem", problem=problem_document(reason))
@@ -199,11 +234,17 @@ class WebSocketSession:
 
     async def _execute(self, session: Session, message: ClientMessage) -> None:
         match message:
-            case Subscribe(name=name, where=where, language=language, durable=durable):
+            case Subscribe(name=name, where=where, language=language):
                 check_subscription_name(name)
                 text = check_condition(where, self._limits)
                 wanted = await self._server.read_condition(text, language, session.principal)
-                await (subscribe_durable(session, name, wanted) if durable else session.subscribe(name, wanted))
+                if message.group:
+                    group = GroupOptions(message.key, message.ack_seconds)
+                    await subscribe_durable(session, name, wanted, group, message.window)
+                elif message.durable:
+                    await subscribe_durable(session, name, wanted)
+                else:
+                    await session.subscribe(name, wanted)
                 await self._send("subscribed", name=name, where=str(wanted))
             case Unsubscribe(name=name):
                 await session.unsubscribe(name)
@@ -217,15 +258,18 @@ class WebSocketSession:
                     session.submit(codec.encode_event(event))
             case Acknowledge(name=name, numbers=numbers):
                 session.ack(name, numbers)
+            case Reject(name=name, numbers=numbers):
+                session.reject(name, numbers, message.requeue, message.reason)
             case Hello():
                 raise InvalidArgument("you are known already")
 
     async def _send_events(self, session: Session) -> None:
         """Send events as fast as the client reads; the others wait in the delivery queue of the session."""
         while batch := await session.next_batch(_MAX_BATCH_EVENTS):
-            for name, event, _, number in batch:
+            for name, event, _, number, deliveries in batch:
                 # Spliced as text, because the event is JSON text already.
-                head = json.dumps({"type": "event", "name": name, **({"number": number} if number else {})})
+                durable = {"number": number, "deliveries": deliveries} if number else {}
+                head = json.dumps({"type": "event", "name": name, **durable})
                 body = write_cloudevent(codec.decode_event(event.body))
                 await self._socket.send_text(f'{head[:-1]}, "event": {body}}}')
         if session.failure is not None:

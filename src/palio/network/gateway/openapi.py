@@ -119,6 +119,10 @@ def _stream() -> _Json:
             _query("where", "Which events, as a condition; all without.", {"type": "string", "maxLength": 16384}),
             _query("language", "The language of the condition.", {"type": "string", "default": "sql"}),
             _query("durable", "A durable subscription, by its name.", {"type": "string", "maxLength": 200}),
+            _query("group", "Whether it is read as a consumer group.", {"type": "boolean", "default": False}),
+            _query("key", "The attribute by which a group keeps the order.", {"type": "string", "maxLength": 200}),
+            _query("consumer", "An id by which a client that is back takes over from its last stream.",
+                   {"type": "string", "maxLength": 200}),
             _query("ticket", "A ticket of POST /tickets.", {"type": "string"}),
             {"name": "Last-Event-ID", "in": "header", "description": "All up to this one were dealt with.",
              "schema": {"type": "string", "pattern": "^[0-9]{1,18}$"}},
@@ -138,7 +142,10 @@ def _in_path(name: str) -> _Json:
 def _acknowledge() -> _Json:
     number = {"type": "integer", "minimum": 0, "maximum": 10**18 - 1}
     return _operation("Acknowledge events of a durable subscription", "204") | {
-        "parameters": [_query("through", "All up to this one.", number)]
+        "parameters": [
+            _query("through", "All up to this one.", number),
+            _query("number", "This one alone, as for the members of a consumer group.", number),
+        ]
     }
 
 

@@ -43,10 +43,13 @@ from palio.network.gateway.webhooks import (
 )
 from palio.network.security.authorization import Principal, effective_filter
 from palio.network.server.delivery_queues import SubscribeOptions
+from palio.network.server.durable_consumers import owner_of
+from palio.network.server.durable_letters import is_of_durable, letter_text, return_to_queue
 from palio.network.server.durable_subscriptions import forget_durable
 from palio.network.store.interface import DeadLetter, DeadLetterAdded, DeadLettersRemoved
 
 if TYPE_CHECKING:
+    from palio.network.server.host import Host
     from palio.network.server.process import Server
     from palio.network.store.interface import Store
 
@@ -284,9 +287,10 @@ class PushSubscriptions:
 
 
 class DeadLetters:
-    """The dead letters of a broker: events that no sink took."""
+    """The dead letters of a broker: events that no sink and no consumer took."""
 
-    def __init__(self, store: Store, push: PushSubscriptions) -> None:
+    def __init__(self, host: Host, store: Store, push: PushSubscriptions) -> None:
+        self._host = host
         self._store = store
         self._push = push
 
@@ -299,8 +303,12 @@ class DeadLetters:
         await self._delete((await self._find(number)).number)
 
     async def send(self, number: str) -> None:
-        """Send one to its sink once more, and delete it if it is delivered; otherwise `SinkRefused`."""
+        """Deliver one once more, and delete it: to its sink, if that takes it (otherwise `SinkRefused`), or into its
+        durable queue."""
         letter = await self._find(number)
+        if is_of_durable(letter):
+            await return_to_queue(self._host, letter)
+            return
         await self._push.send_again(letter.client, letter.name, letter.data)
         await self._delete(letter.number)
 
@@ -326,11 +334,12 @@ class DeadLetters:
 
 
 def _to_dict(letter: DeadLetter) -> dict[str, Any]:
+    is_durable = is_of_durable(letter)
     return {
         "number": letter.number,
         "time": letter.time,
-        "owner": letter.client,
+        "owner": owner_of(letter.client, letter.name) if is_durable else letter.client,
         "subscription": letter.name,
         "reason": letter.reason,
-        "data": letter.data.decode("utf-8", "replace"),
+        "data": letter_text(letter) if is_durable else letter.data.decode("utf-8", "replace"),
     }

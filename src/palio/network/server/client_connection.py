@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from asyncio import Future
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -35,6 +35,8 @@ from palio.network.protocol import (
     Detach,
     Done,
     Dropped,
+    DurableLimit,
+    DurableQuery,
     Elsewhere,
     Ended,
     Failed,
@@ -45,6 +47,7 @@ from palio.network.protocol import (
     More,
     Publish,
     PublishColumns,
+    Reject,
     Renew,
     ReplayAnswer,
     ReplayQuery,
@@ -58,9 +61,11 @@ from palio.network.protocol import (
 )
 from palio.network.security.authorization import Principal, check_operator, check_status, effective_filter
 from palio.network.security.quotas import OFF_LOOP_BYTES, BrokerLimits, restrict_filter
+from palio.network.server import durable_administration
 from palio.network.server.batch_delivery import EncodedGroups, SharedBatch
-from palio.network.server.delivery_queues import SubscribeOptions, durable_client
-from palio.network.server.durable_subscriptions import end_durable, request_durable
+from palio.network.server.delivery_queues import GroupOptions, SubscribeOptions
+from palio.network.server.durable_consumers import durable_client
+from palio.network.server.durable_subscriptions import request_durable
 from palio.network.server.log_queries import answer_log_query
 from palio.network.server.session import Session
 from palio.routing import messages as routed
@@ -71,7 +76,7 @@ if TYPE_CHECKING:
     from palio.network.server.process import Server
 
 log = logging.getLogger("palio.server")
-_MAX_LOG_QUERIES: Final = 4  # of one client at a time
+_MAX_QUERIES: Final = 4  # of one client at a time
 _MAX_SEND_EVENTS: Final = 256  # between two checks whether the connection takes more
 _FRAME_OVERHEAD_BYTES: Final = 1_024  # of a request beside its filter
 # Decoding parses the filter of a request, which takes long for a long one. These messages have none: the first two
@@ -90,7 +95,7 @@ class ClientConnection:
         self._server = server
         self._channel = channel
         self._confirmed: list[int] = []
-        self._log_queries = 0
+        self._queries = 0
         self._submit = session.submit  # bound once, for the hot path
         self._max_filter_frame_bytes = server.settings.limits.filter_bytes + _FRAME_OVERHEAD_BYTES
         channel.receiver = self
@@ -164,8 +169,14 @@ class ClientConnection:
                 partial(self._answer, message.request),
                 confirm=message.confirm,
                 credit=max(0, message.credit),
+                settings=message.settings,
+                group=None if message.group is None else GroupOptions(message.group.key, message.group.ack_seconds),
             )
             return
+        if message.settings is not None:
+            raise Refused("settings of a queue on disk are those of a durable subscription")
+        if message.group is not None:
+            raise Refused("the members of a consumer group share a durable subscription")
         self.session.request_subscription(
             message.name,
             _with_lease(message.wanted, message.validity),
@@ -176,31 +187,71 @@ class ClientConnection:
                 overflow=message.overflow or None,
                 credit=max(0, message.credit),
                 number=message.request,
-                group=message.group,
+                set_name=message.set_name,
                 completeness=message.completeness,
             ),
         )
 
     def _unsubscribe(self, message: Unsubscribe) -> None:
-        if message.name in self.session.queues:
+        owner = durable_administration.check_owner(self.session.principal, message.owner)
+        if message.name in self.session.queues and owner is self.session.principal:
             self.session.request_unsubscription(message.name)
         elif not message.request:  # it has ended already, or is only being claimed
             self.session.durable_claims.cancel(message.name)
             return
         else:  # a durable one of another session, or of none
-            owner = durable_client(self.session.principal, message.name)
-            self.session.durable_claims.claim(owner, message.name, partial(self._end_claimed, message))
+
+            def delete() -> None:
+                durable_administration.delete(self._server, self.session, owner, message.name)
+                self._answer(message.request, None)
+
+            self._at_home(message.request, owner, message.name, delete)
             return
         self._answer(message.request, None)
 
-    def _end_claimed(self, message: Unsubscribe, error: PalioError | None) -> None:
-        try:
-            if error is not None:
-                raise error
-            end_durable(self._server.host, self.session.principal, message.name)
-        except PalioError as reason:
-            error = reason
-        self._answer(message.request, error)
+    def _at_home(self, request: int, owner: Principal, name: str, do: Callable[[], None]) -> None:
+        """Do something with a durable subscription if this broker is its home; refer the client to it otherwise."""
+
+        def on_claimed(error: PalioError | None) -> None:
+            try:
+                if error is not None:
+                    raise error
+                do()
+            except PalioError as reason:
+                self._answer(request, reason)
+
+        self.session.durable_claims.claim(durable_client(owner, name), name, on_claimed)
+
+    def _report_durable(self, message: DurableQuery) -> None:
+        principal = self.session.principal
+        if not message.name:
+            page = durable_administration.report_page(self._server, principal, message.after)
+            self._answer_report(message.request, page)
+            return
+        owner = durable_administration.check_owner(principal, message.owner)
+
+        def report_one() -> None:
+            report = durable_administration.report_one(self._server, owner, message.name)
+            self._answer_report(message.request, report)
+
+        self._at_home(message.request, owner, message.name, report_one)
+
+    def _answer_report(self, request: int, report: Coroutine[Any, Any, dict[str, Any]]) -> None:
+        if self._queries == _MAX_QUERIES:
+            report.close()
+            raise LimitReached("queries", _MAX_QUERIES, "too many queries of this client are unanswered")
+        self._queries += 1
+        task = self._server.loop.create_task(report, name="palio durable report")
+        task.add_done_callback(partial(self._on_report, request))
+
+    def _on_report(self, request: int, report: Future[dict[str, Any]]) -> None:
+        self._on_read(request, report, lambda: StatusAnswer(request, report.result()))
+
+    def _limit_durable(self, message: DurableLimit) -> None:
+        owner = durable_administration.check_owner(self.session.principal, message.owner)
+        on_answer = partial(self._answer, message.request)
+        limit = partial(durable_administration.limit, self._server, owner, message.name, message.settings, on_answer)
+        self._at_home(message.request, owner, message.name, limit)
 
     def _detach(self, message: Detach) -> None:
         if not self.session.durable_claims.cancel(message.name) and (
@@ -235,15 +286,18 @@ class ClientConnection:
     def _acknowledge(self, message: Acknowledge) -> None:
         self.session.ack(message.name, message.numbers)
 
+    def _reject(self, message: Reject) -> None:
+        self.session.reject(message.name, message.numbers, message.requeue, message.reason)
+
     def _status(self, message: StatusQuery) -> None:
         check_status(self.session.principal)
         self._send(protocol.encode(StatusAnswer(message.request, self._server.status())))
 
     def _read_log(self, message: LogQuery) -> None:
         """Answer from another thread: a query reads, decodes and matches many events, and must not stop the loop."""
-        if self._log_queries == _MAX_LOG_QUERIES:
-            raise LimitReached("queries", _MAX_LOG_QUERIES, "too many queries of this client are unanswered")
-        self._log_queries += 1
+        if self._queries == _MAX_QUERIES:
+            raise LimitReached("queries", _MAX_QUERIES, "too many queries of this client are unanswered")
+        self._queries += 1
         reading = self._server.loop.run_in_executor(None, partial(self._query_log, message))
         reading.add_done_callback(partial(self._on_log_read, message.request))
 
@@ -253,12 +307,15 @@ class ClientConnection:
             return answer_log_query(message, server.store.log, server.node, self.session.principal, limits)
 
     def _on_log_read(self, request: int, reading: Future[LogAnswer]) -> None:
-        self._log_queries -= 1
+        self._on_read(request, reading, reading.result)
+
+    def _on_read(self, request: int, reading: Future[Any], answer: Callable[[], Any]) -> None:
+        self._queries -= 1
         error = None if reading.cancelled() else reading.exception()
         if self._channel.is_closing or reading.cancelled():
             return
         if error is None:
-            self._send(protocol.encode(reading.result()))
+            self._send(protocol.encode(answer()))
         else:
             if not isinstance(error, PalioError):
                 log.error("a query failed", exc_info=error)
@@ -345,11 +402,11 @@ class ClientConnection:
         encode = protocol.encode
         while not channel.is_full and not channel.is_closing:
             batch = self.session.take(_MAX_SEND_EVENTS)
-            for name, event, subscriptions, number in batch:
+            for name, event, subscriptions, number, deliveries in batch:
                 if subscriptions:
                     channel.send(encode(Matched(protocol.encode_numbers(subscriptions), event.body, event.stamps)))
                 else:  # durable: to be acknowledged by its number
-                    channel.send(encode(Delivery(name, event.body, number, event.stamps)))
+                    channel.send(encode(Delivery(name, event.body, number, event.stamps, deliveries)))
             if len(batch) < _MAX_SEND_EVENTS:
                 break
             channel.flush()  # only what is written can make the connection full, and so end this loop
@@ -385,6 +442,9 @@ _HANDLERS: Final[dict[type, Callable[[ClientConnection, Any], None]]] = {
     Unadvertise: ClientConnection._unadvertise,
     More: ClientConnection._grant_credit,
     Acknowledge: ClientConnection._acknowledge,
+    Reject: ClientConnection._reject,
+    DurableQuery: ClientConnection._report_durable,
+    DurableLimit: ClientConnection._limit_durable,
     StatusQuery: ClientConnection._status,
     LogQuery: ClientConnection._read_log,
     ReplayQuery: ClientConnection._replay,

@@ -1,49 +1,45 @@
-"""Delivery queues between the broker and one client: bounded ones in memory, and readers of durable ones on disk.
+"""Delivery queues between the broker and one client: bounded ones in memory, and consumers of durable ones on disk.
 
 An event that need not wait bypasses the queues: it is written once for all subscriptions of the client that match. When
 one of them must wait, the event goes to the queue of each subscription, so that the order within each is kept. A
-subscription has a queue of its own; the subscriptions of a group share one, in which an event waits once for all.
+subscription has a queue of its own; the subscriptions of a set share one, in which an event waits once for all.
 
 Overflow policy `block` is backpressure on confirmed publishers: their confirmations and the credit of links are
 withheld, and what they have in flight by then still finds a place. Unconfirmed publishers cannot be held back; their
 events are dropped at a full queue. Every drop is counted.
-
-The events of a durable subscription wait in the store until they are acknowledged; `DurableQueue` reads them for the
-session that has the subscription now. A session that subscribes takes it over from an earlier one, which may be a dead
-connection that nothing has detected yet.
 """
 
 from __future__ import annotations
 
-import asyncio
 from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 from msgspec import Raw
 from msgspec.structs import replace
 
-from palio.errors import PalioError, Refused
-from palio.network.protocol import Overflow, encode_numbers
-from palio.network.security.authorization import Principal, may_receive
-from palio.network.store.interface import Acknowledged
-from palio.routing import codec
-from palio.routing.messages import Answer, Complete, Confirm, Divided, HomeBroker, Publish, UnsubscribeClient
+from palio.network.protocol import DEFAULT_ACK_SECONDS, Overflow, encode_numbers
+from palio.network.server.durable_consumers import DurableConsumer
+from palio.routing.durable_settings import DurableSettings
+from palio.routing.messages import Complete, Confirm, Publish
 
 if TYPE_CHECKING:
-    from palio.network.server.batch_delivery import Groups, SendBatch, SharedBatch
+    from palio.network.server.batch_delivery import SendBatch
     from palio.network.server.host import Host
-    from palio.network.server.session import Session
-    from palio.network.store.interface import Store
 
 # Confirmed events that may arrive after `block`: each publisher has a window of them, and each link its credit.
 _MAX_IN_FLIGHT_EVENTS: Final = 65_536
-DURABLE_CLIENT_PREFIX: Final = "durable "  # of the client name of a durable subscription's owner
 _MAX_STRETCHES: Final = 256  # complete ones of a queue, that wait behind its events
-_REHOME_CHECK_SECONDS: Final = 0.1  # until a queue with rival homes is looked at again
+
+
+@dataclass(frozen=True, slots=True)
+class GroupOptions:
+    """How a member of a consumer group takes its part of the events."""
+
+    key: str = ""  # attribute whose values are processed in order; without one it is empty
+    ack_seconds: float = DEFAULT_ACK_SECONDS
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,8 +52,10 @@ class SubscribeOptions:
     overflow: Overflow | None = None  # None is the broker's default
     credit: int | None = None  # events that may leave before more is granted; None is without flow control
     number: int = 0  # the client's own number of the subscription
-    group: str = ""  # subscriptions of one group share the queue of the first of them
+    set_name: str = ""  # subscriptions of one set share the queue of the first of them
     completeness: bool = False  # whether the client is told of complete stretches
+    settings: DurableSettings | None = None  # of a durable subscription; None leaves those that it has
+    group: GroupOptions | None = None  # of a member of a consumer group; None is the only consumer
 
 
 class QueuedEvent(NamedTuple):
@@ -68,7 +66,7 @@ class QueuedEvent(NamedTuple):
 
 
 class DeliveryQueue:
-    """Events that wait for one subscription or group. `credit` is how many the subscriber takes; None is no bound.
+    """Events that wait for one subscription or set. `credit` is how many the subscriber takes; None is no bound.
 
     `numbers` has its subscriptions by name, with the number that the subscriber gave each on the wire.
     """
@@ -199,158 +197,22 @@ class DeliveryQueue:
         return len(self.waiting) <= self.limit // 2
 
 
-def durable_client(principal: Principal, name: str) -> str:
-    """The client name under which the broker knows the owner of a durable subscription."""
-    return f"{DURABLE_CLIENT_PREFIX}{principal.name}/{name}"
-
-
-class DurableQueue:
-    """Read position in the queue of a durable subscription, for the session that has it now."""
-
-    def __init__(self, host: Host, store: Store, session: Session, name: str, credit: int | None) -> None:
-        self.name = name
-        self.credit = credit
-        self.client = durable_client(session.principal, name)
-        self.taken = 0
-        self.dropped = 0
-        self.is_over = False
-        self.overflow: Overflow = "block"
-        self._host = host
-        # Looked up at every read: a store in memory makes the queue when its first event is queued.
-        self._queue = partial(store.queue, self.client, name)
-        self._session = session
-        self._after = 0  # number of the last event that was read; the next session begins at 0 again
-        self._has_more = True
-        self._rehome_timer: asyncio.TimerHandle | None = None
-        self._left_to: tuple[HomeBroker, ...] = ()
-        before = host.clients.get(self.client)
-        if isinstance(before, DurableQueue):
-            before.close()
-            before._session.end(f"another session took over the durable subscription {name!r}")
-        host.clients[self.client] = self
-        if self._rivals:
-            self._check_home_soon()
-
-    def withdraw(self, name: str, reason: PalioError) -> None:
-        """End it from the broker's side, for the session that has it now."""
-        self._session.withdraw(name, reason)
-
-    @property
-    def queued(self) -> int:
-        return self._queue().size().events
-
-    @property
-    def may_have_more(self) -> bool:
-        return self._has_more and (self.credit is None or self.credit > 0)
-
-    def take(self, most: int) -> list[tuple[int, Publish]]:
-        """Read the next events that credit admits, with the numbers to acknowledge; they stay in the queue."""
-        count = most if self.credit is None else min(most, self.credit)
-        if count <= 0 or not self._has_more:
-            return []
-        events = self._queue().read(self._after, count)
-        # A short read has reached the end. Later events are announced by `on_queue_written`, in this thread too, so
-        # that none can come between the read and this.
-        self._has_more = len(events) == count
-        if not events:
-            return []
-        self._after = events[-1][0]
-        if self.credit is not None:
-            self.credit -= len(events)
-        self.taken += len(events)
-        return events if self._session.may_receive_all else self._permitted(events)
-
-    def _permitted(self, events: list[tuple[int, Publish]]) -> list[tuple[int, Publish]]:
-        """The events that the grant admits now; the others are acknowledged, since it may have shrunk meanwhile."""
-        principal = self._session.principal
-        permitted = [(number, each) for number, each in events if may_receive(principal, codec.decode_event(each.body))]
-        kept = {number for number, _ in permitted}
-        self.ack(number for number, _ in events if number not in kept)
-        return permitted
-
-    def ack(self, numbers: Iterable[int]) -> None:
-        """Remove processed events from the queue."""
-        done = tuple(numbers)
-        if done:
-            self._host.acknowledge(Acknowledged(self.client, self.name, done))
-        if self._rivals:
-            self._check_home_soon()
-
-    def skip_through(self, last: int) -> None:
-        """Do not read events up to a number again."""
-        self._after = max(self._after, last)
-
-    def retain(self, may_stay: Callable[[Publish], bool]) -> None:
-        """Nothing to do: `take` checks the grant of each event it reads."""
-
-    def close(self) -> None:
-        """Detach; the queue on disk goes on collecting."""
-        if self._host.clients.get(self.client) is self:
-            del self._host.clients[self.client]
-        if self._rehome_timer is not None:
-            self._rehome_timer.cancel()
-
-    # Several homes: after a network split, two brokers may hold the same subscription. The one with the highest number
-    # is emptied first and then gives the subscription up; the client is referred to the others.
-
-    @property
-    def _rivals(self) -> tuple[HomeBroker, ...]:
-        return self._host.rival_homes(self.client, self.name)
-
-    def _check_home_soon(self) -> None:
-        if self._rehome_timer is None:
-            self._rehome_timer = asyncio.get_running_loop().call_later(_REHOME_CHECK_SECONDS, self._check_home)
-
-    def _check_home(self) -> None:
-        self._rehome_timer = None
-        rivals = self._left_to or self._rivals
-        if not rivals or self._host.clients.get(self.client) is not self:
-            return
-        is_given_up = not self._host.is_durable(self.client, self.name)
-        if rivals[0].broker > self._host.broker_id or is_given_up:
-            self._session.move(self.name, rivals)
-        elif self.queued == 0 and not self._left_to:
-            self._left_to = rivals
-            self._host.request(self.client, UnsubscribeClient(self.name))
-        if self._left_to:
-            # Referred only once the subscription is gone here: a client that came back sooner would be let in again.
-            self._check_home_soon()
-
-    # Calls of the host
-
-    def offer(self, names: tuple[str, ...], event: Publish) -> None:
-        raise Refused("events of a durable subscription come by its queue")
-
-    def offer_batch(self, groups: Groups, batch: SharedBatch) -> None:
-        raise Refused("events of a durable subscription come by its queue")
-
-    def on_queue_written(self) -> None:
-        self._has_more = True
-
-    def answer(self, answer: Answer) -> None:
-        if isinstance(answer, Divided):
-            self._check_home_soon()
-        else:
-            self._session.answer(answer)
-
-    def on_batch_end(self) -> None:
-        self._session.on_batch_end()
-
-
-AnyQueue: TypeAlias = DeliveryQueue | DurableQueue
+AnyQueue: TypeAlias = DeliveryQueue | DurableConsumer
 SendDirect: TypeAlias = Callable[[Raw, Publish], bool]
 
 
 class Delivered(NamedTuple):
-    """An event that leaves for a subscription, or for several of a group. A number other than 0 is to be acknowledged.
+    """An event that leaves for a subscription, or for several of a set. A number other than 0 is to be acknowledged.
 
-    `name` is that of the subscription or group; `subscriptions` are the subscriber's numbers of those that match.
+    `name` is that of the subscription or set; `subscriptions` are the subscriber's numbers of those that match.
+    `deliveries` is 1 + the number of deliveries of a durable event that have failed.
     """
 
     name: str
     event: Publish
     subscriptions: tuple[int, ...] = ()
     number: int = 0
+    deliveries: int = 1
 
 
 class DeliveryPlan(NamedTuple):
@@ -367,11 +229,11 @@ class ClientDelivery:
 
     __slots__ = (
         "_dropping",
-        "_groups",
         "_host",
         "_nonempty",
         "_on_over",
         "_queues",
+        "_sets",
         "by_subscription",
         "send_batch",
         "send_direct",
@@ -385,28 +247,28 @@ class ClientDelivery:
         self._queues: dict[AnyQueue, None] = {}
         self._host = host
         self._on_over = on_over
-        self._groups: dict[str, DeliveryQueue] = {}
+        self._sets: dict[str, DeliveryQueue] = {}
         self._nonempty: dict[AnyQueue, None] = {}  # those that may have events, in the order in which they got some
         self._dropping: dict[DeliveryQueue, None] = {}
 
     def queues(self) -> Iterable[AnyQueue]:
         return self._queues
 
-    def group(self, name: str) -> DeliveryQueue | None:
-        return self._groups.get(name)
+    def queue_of_set(self, name: str) -> DeliveryQueue | None:
+        return self._sets.get(name)
 
-    def add(self, name: str, queue: AnyQueue, number: int = 0, group: str = "") -> None:
+    def add(self, name: str, queue: AnyQueue, number: int = 0, set_name: str = "") -> None:
         """Add a subscription with its queue; `number` is the subscriber's number of it."""
         self.by_subscription[name] = queue
         self._queues[queue] = None
         # Plans are kept by names alone, and names are those of many clients: one change invalidates all of them.
         self._host.delivery_plans.clear()
-        if isinstance(queue, DurableQueue):
+        if isinstance(queue, DurableConsumer):
             self._nonempty[queue] = None
             return
         queue.numbers[name] = number
-        if group:
-            self._groups[group] = queue
+        if set_name:
+            self._sets[set_name] = queue
 
     def remove(self, name: str) -> AnyQueue | None:
         """Remove a subscription; answers its queue where no other subscription uses it."""
@@ -416,16 +278,16 @@ class ClientDelivery:
             del queue.numbers[name]
             if queue.numbers:
                 return None
-            if self._groups.get(queue.name) is queue:
-                del self._groups[queue.name]
+            if self._sets.get(queue.name) is queue:
+                del self._sets[queue.name]
             self._dropping.pop(queue, None)
         del self._queues[queue]
         self._nonempty.pop(queue, None)
         return queue
 
     def grant_credit(self, name: str, events: int) -> None:
-        """Let more events of a subscription or group leave."""
-        queue = self._groups.get(name) or self.by_subscription.get(name)
+        """Let more events of a subscription or set leave."""
+        queue = self._sets.get(name) or self.by_subscription.get(name)
         if queue is not None and queue.credit is not None:
             queue.credit += events
 
@@ -470,7 +332,7 @@ class ClientDelivery:
 
     def _plan(self, names: tuple[str, ...]) -> DeliveryPlan:
         by_queue: dict[DeliveryQueue, list[int]] = {}
-        if len(self._queues) == 1:  # as of a client with one group, whose numbers are looked up together
+        if len(self._queues) == 1:  # as of a client with one set, whose numbers are looked up together
             [only] = self._queues
             if isinstance(only, DeliveryQueue) and (known := only.numbers_of(names)):
                 by_queue[only] = known
@@ -487,9 +349,12 @@ class ClientDelivery:
         """Remove queued events that may leave now; a queue that has room again unblocks the publishers."""
         batch: list[Delivered] = []
         for queue in list(self._nonempty):
-            if isinstance(queue, DurableQueue):  # stays among them: only a read tells that it is empty
+            if isinstance(queue, DurableConsumer):  # stays among them: only a read tells that it is empty
                 if queue.may_have_more:
-                    batch += [Delivered(queue.name, each, number=n) for n, each in queue.take(most - len(batch))]
+                    batch += [
+                        Delivered(queue.name, event, number=number, deliveries=deliveries)
+                        for number, event, deliveries in queue.take(most - len(batch))
+                    ]
                 continue
             batch += [Delivered(queue.name, *each) for each in queue.take(most - len(batch))]
             if not queue.waiting:

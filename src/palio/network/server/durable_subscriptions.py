@@ -1,29 +1,35 @@
 """Durable subscriptions of a broker, with or without a connected client: request, end, quota, grants and status.
 
 A durable subscription belongs to a principal and a name, not to a connection. The broker knows it as a client of its
-own (`durable_client`); a session that subscribes is one reader of its queue (`DurableQueue`).
+own (`durable_client`); a session that subscribes is a consumer of its queue (`durable_consumers`).
 """
 
 from __future__ import annotations
 
+import asyncio
+import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from palio.errors import LimitReached, PalioError, UnknownSubscription
+from palio.errors import LimitReached, PalioError, Refused, UnknownSubscription
 from palio.filters.filter import Filter
-from palio.network.security.authorization import Principal
-from palio.network.server.delivery_queues import DURABLE_CLIENT_PREFIX, DurableQueue, SubscribeOptions, durable_client
+from palio.network.security.authorization import Principal, effective_filter
+from palio.network.server.consumer_groups import ConsumerGroup, consumers_of
+from palio.network.server.delivery_queues import GroupOptions, SubscribeOptions
+from palio.network.server.durable_consumers import DURABLE_CLIENT_PREFIX, ExclusiveConsumer, durable_client, owner_of
 from palio.network.server.pending_requests import OnAnswer, answer_future
 from palio.network.store.interface import Acknowledged, Size
+from palio.routing.durable_settings import DurableSettings
 from palio.routing.messages import Confirm, SubscribeClient, UnsubscribeClient
 
 if TYPE_CHECKING:
-    from palio.network.security.quotas import Quotas
+    from palio.network.security.quotas import BrokerLimits, Quotas
     from palio.network.server.host import Host
     from palio.network.server.session import Session
     from palio.network.store.interface import Store
 
 _MAX_READ_EVENTS: Final = 1_024
+_HANDOVER_SECONDS: Final = 1.0  # within which the end of an earlier stream is noticed
 
 
 class DurableStatus(NamedTuple):
@@ -40,8 +46,7 @@ def durable_statuses(host: Host, store: Store) -> Iterator[DurableStatus]:
     """All durable subscriptions of this broker, with or without a connected client."""
     for client, name, _ in host.subscriptions_of_clients(DURABLE_CLIENT_PREFIX):
         queue = store.queue(client, name)
-        principal = client.removeprefix(DURABLE_CLIENT_PREFIX).removesuffix(f"/{name}")
-        yield DurableStatus(principal, name, client in host.clients, queue.size(), queue.oldest())
+        yield DurableStatus(owner_of(client, name), name, client in host.clients, queue.size(), queue.oldest())
 
 
 def check_subscription_quota(host: Host, principal: Principal, quotas: Quotas, name: str, durable: bool) -> None:
@@ -61,10 +66,18 @@ def check_subscription_quota(host: Host, principal: Principal, quotas: Quotas, n
         raise LimitReached("subscriptions_per_principal", most, reason)
 
 
-def end_durable(host: Host, principal: Principal, name: str) -> None:
-    """End a durable subscription; `UnknownSubscription` where this broker holds none of that name."""
+def end_durable(host: Host, principal: Principal, name: str, reason: str) -> None:
+    """End a durable subscription, and tell its consumers; `UnknownSubscription` where this broker holds none of that
+    name."""
     _check_known(host, principal, name)
     forget_durable(host, principal, name)
+    withdraw_consumers(host, durable_client(principal, name), name, reason)
+
+
+def withdraw_consumers(host: Host, client: str, name: str, reason: str) -> None:
+    """End a durable subscription in all sessions that read it."""
+    for consumer in consumers_of(host, client):
+        consumer.session.withdraw(name, Refused(reason))
 
 
 def durable_filter(host: Host, principal: Principal, name: str) -> Filter:
@@ -72,6 +85,12 @@ def durable_filter(host: Host, principal: Principal, name: str) -> Filter:
     _check_known(host, principal, name)
     client = durable_client(principal, name)
     return next(each.filter for each in host.subscriptions_of_clients(client) if each.client == client)
+
+
+def group_condition(host: Host, principal: Principal, name: str) -> Filter:
+    """The condition with which a session joins the consumer group of a durable subscription as it stands."""
+    present = host.clients.get(durable_client(principal, name))
+    return present.wanted if isinstance(present, ConsumerGroup) else durable_filter(host, principal, name)
 
 
 def _check_known(host: Host, principal: Principal, name: str) -> None:
@@ -88,14 +107,54 @@ def acknowledge_through(host: Host, store: Store, principal: Principal, name: st
     """Acknowledge all events of a durable subscription up to a number."""
     _check_known(host, principal, name)
     client = durable_client(principal, name)
+    if isinstance(host.clients.get(client), ConsumerGroup):
+        raise Refused(f"the events of the group {name!r} are acknowledged one by one: other members hold some of them")
     queue, after = store.queue(client, name), 0
     # By position: acknowledged events stay in the queue until the store has written that, and would be read again.
     while done := tuple(number for number, _ in queue.read(after, _MAX_READ_EVENTS) if number <= last):
         host.acknowledge(Acknowledged(client, name, done))
         after = done[-1]
     end = host.clients.get(client)
-    if isinstance(end, DurableQueue):
+    if isinstance(end, ExclusiveConsumer):
         end.skip_through(last)
+
+
+def acknowledge_one(host: Host, principal: Principal, name: str, number: int) -> None:
+    """Acknowledge one event of a durable subscription, whichever consumer holds it."""
+    _check_known(host, principal, name)
+    client = durable_client(principal, name)
+    end = host.clients.get(client)
+    if isinstance(end, ConsumerGroup):
+        end.acknowledge_for_holders((number,))
+    elif isinstance(end, ExclusiveConsumer):
+        end.ack((number,))
+    else:
+        host.acknowledge(Acknowledged(client, name, (number,)))
+
+
+def is_subscribed(host: Host, principal: Principal, name: str, wanted: Filter, limits: BrokerLimits) -> bool:
+    """Whether this broker holds a durable subscription with this condition already."""
+    if not host.is_durable(durable_client(principal, name), name):
+        return False
+    return durable_filter(host, principal, name) == effective_filter(wanted, principal, limits)
+
+
+async def until_free(host: Host, session: Session, name: str, *, is_continued: bool = False) -> None:
+    """Wait a moment for an earlier HTTP stream to end; `DurableInUse` by the next request where it does not.
+
+    The end of a stream is noticed by another task than the one that serves the next request. A stream that
+    `is_continued` names the last event that it has got: it goes on where an earlier one was broken, and takes over.
+    """
+    client = durable_client(session.principal, name)
+    end = host.clients.get(client)
+    if isinstance(end, ExclusiveConsumer) and is_continued and end.session.app == session.app:
+        end.session.end(f"the durable subscription {name!r} goes on in another stream")
+        end.close()
+        return
+    deadline = time.monotonic() + _HANDOVER_SECONDS
+    while isinstance(end, ExclusiveConsumer) and not end.is_of(session) and time.monotonic() < deadline:
+        await asyncio.sleep(_HANDOVER_SECONDS / 50)
+        end = host.clients.get(client)
 
 
 def revise_durable(host: Host, name: str, principal: Principal | None) -> None:
@@ -120,6 +179,8 @@ def request_durable(
     *,
     confirm: Confirm = "edge",
     credit: int | None = None,
+    settings: DurableSettings | None = None,
+    group: GroupOptions | None = None,
 ) -> None:
     """Subscribe durably once the claim is granted; `LivesElsewhere` where another broker is the home."""
 
@@ -127,19 +188,20 @@ def request_durable(
         try:
             if error is not None:
                 raise error
-            session.request_subscription(
-                name, wanted, on_answer, SubscribeOptions(durable=True, confirm=confirm, credit=credit)
-            )
+            options = SubscribeOptions(durable=True, confirm=confirm, credit=credit, settings=settings, group=group)
+            session.request_subscription(name, wanted, on_answer, options)
         except PalioError as reason:
             on_answer(reason)
 
     session.durable_claims.claim(durable_client(session.principal, name), name, on_claimed)
 
 
-async def subscribe_durable(session: Session, name: str, wanted: Filter) -> None:
+async def subscribe_durable(
+    session: Session, name: str, wanted: Filter, group: GroupOptions | None = None, credit: int | None = None
+) -> None:
     """Subscribe durably, and wait for the confirmation."""
     done, on_answer = answer_future()
-    request_durable(session, name, wanted, on_answer)
+    request_durable(session, name, wanted, on_answer, group=group, credit=credit)
     await done
 
 

@@ -228,9 +228,8 @@ class Handshake:
     def _become_client(self, channel: Channel, hello: ClientHello, principal: Principal, rest: list[bytes]) -> None:
         self._end(channel)
         channel.limit_frames(self._server.settings.limits.frame_bytes)
-        session = self._server.open_session(principal, hello.app, hello.publisher)
+        session = self._server.open_session(principal, hello.app, hello.publisher, hello.instance, channel.peer)
         client = ClientConnection(self._server, channel, session, hello.columns)
-        self._server.peers[session] = channel.peer
         if rest:
             client.on_frames(channel, rest)
 

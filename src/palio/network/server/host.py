@@ -13,6 +13,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from heapq import nsmallest
 from pathlib import Path
 from typing import Any, Final, NamedTuple, Protocol, TypeVar, cast
 
@@ -23,13 +24,22 @@ from palio.network.channel import Channel
 from palio.network.security.authorization import LinkFilters
 from palio.network.security.quotas import BrokerLimits, check_cost
 from palio.network.server.batch_delivery import Groups, SharedBatch
-from palio.network.server.delivery_queues import DURABLE_CLIENT_PREFIX, DeliveryPlan
+from palio.network.server.delivery_queues import DeliveryPlan
+from palio.network.server.durable_consumers import DURABLE_CLIENT_PREFIX
 from palio.network.server.log_queries import read_log_page
 from palio.network.server.matching_costs import ConditionCost, MatchingCosts
 from palio.network.server.persistence import Persistence
 from palio.network.server.put_aside import PutAside
-from palio.network.store.interface import Acknowledged, DeadLetterAdded, Store
+from palio.network.store.interface import (
+    Acknowledged,
+    ConsumerLost,
+    DeadLetterAdded,
+    DeadLettersRemoved,
+    DeliveriesFailed,
+    Store,
+)
 from palio.routing import codec
+from palio.routing.durable_settings import DurableSettings
 from palio.routing.effects import (
     UNREADABLE,
     BatchRequest,
@@ -41,6 +51,7 @@ from palio.routing.effects import (
     Drop,
     Lane,
     Persist,
+    Queued,
     Read,
     ReadDone,
     Reply,
@@ -57,11 +68,13 @@ from palio.routing.messages import (
     Answer,
     BrokerLogPage,
     ClientRequest,
+    Confirmed,
     HomeBroker,
     Publish,
     PublishBatch,
     PublishClient,
     PublishColumns,
+    Refused,
     SubscribeClient,
     UnsubscribeClient,
 )
@@ -137,6 +150,9 @@ class Host:
         self.drops: Counter[str] = Counter()
         self.counts: Counter[str] = Counter()
         self.is_handling = False
+        self.is_stopping = False
+        self.on_consumer_gone: Callable[[Client, str], None] = lambda client, name: None
+        self._awaited: dict[tuple[Client, str], list[Callable[[Answer], None]]] = {}  # answers to `request_answered`
         # Not `loop.time`: that of uvloop stands still during a turn of the loop.
         self.now = time.monotonic
         self._store = store
@@ -185,6 +201,12 @@ class Host:
             self.matching_costs.remove(client, request.name)
             self.put_aside.remove(client, request.name)
         self.enqueue(Requested(client, request, self.now()))
+
+    def request_answered(self, client: Client, request: SubscribeClient, on_answer: Callable[[Answer], None]) -> None:
+        """Hand a request for a durable subscription to the broker, whether or not a session reads it; `on_answer` gets
+        `Confirmed` or `Refused`."""
+        self._awaited.setdefault((client, request.name), []).append(on_answer)
+        self.request(client, request)
 
     def after_pending(self, call: Callable[[], None]) -> None:
         """Call once all inputs that were enqueued until now are handled.
@@ -381,13 +403,28 @@ class Host:
         """Owner and name of all durable subscriptions that this broker holds."""
         return iter(self._broker.durable_queues)
 
+    def durable_page(self, prefix: str, after: Client, limit: int) -> list[DurableEntry]:
+        """The next durable subscriptions of clients whose name has a prefix, in the order of the names."""
+        wants = self._broker.tables.subscriptions
+        keys = (each for each in self._broker.durable_queues if each[0] > after and each[0].startswith(prefix))
+        found = ((client, name, wants.get(client, name)) for client, name in nsmallest(limit, keys))
+        return [DurableEntry(client, name, owned.filter) for client, name, owned in found if owned is not None]
+
     def is_durable(self, client: Client, name: str) -> bool:
         """Whether this broker holds a durable subscription."""
         return self._broker.durable_queues.is_durable(client, name)
 
+    def durable_settings(self, client: Client, name: str) -> DurableSettings | None:
+        """The settings of a durable subscription that this broker holds."""
+        return self._broker.durable_queues.settings(client, name)
+
     def rival_homes(self, client: Client, name: str) -> tuple[HomeBroker, ...]:
         """Other brokers that claim the durable subscription too."""
         return self._broker.claims.rivals(client, name)
+
+    def other_homes(self) -> list[int]:
+        """The other brokers that are known to hold durable subscriptions."""
+        return [broker for broker in self._broker.delivery.expected.homes() if broker != self.broker_id]
 
     def set_public_address(self, address: str) -> None:
         """Where other brokers send the clients of durable subscriptions that this one holds."""
@@ -482,6 +519,9 @@ class Host:
             self._answer(effect)
 
     def _answer(self, effect: Reply) -> None:
+        if self._awaited and isinstance(effect.answer, Confirmed | Refused):
+            for on_answer in self._awaited.pop((effect.client, effect.answer.name), ()):
+                on_answer(effect.answer)
         end = self.clients.get(effect.client)
         if end is not None:
             end.answer(effect.answer)
@@ -490,6 +530,19 @@ class Host:
     def acknowledge(self, done: Acknowledged) -> None:
         """Remove acknowledged events from a durable queue; one that was full takes more then."""
         self._persistence.acknowledge(done)
+
+    def fail_deliveries(
+        self, failed: DeliveriesFailed | ConsumerLost, on_written: Callable[[], None] = lambda: None
+    ) -> None:
+        """Count failed deliveries of events of a durable queue, which may make dead letters of them."""
+        self.counts["failed deliveries"] += 1
+        self._persistence.fail_deliveries(failed, on_written)
+
+    def queue_again(
+        self, queued: Queued, removed: DeadLettersRemoved, on_answer: Callable[[PalioError | None], None]
+    ) -> None:
+        """Put the event of a dead letter back into a durable queue."""
+        self._persistence.queue_again(queued, removed, on_answer)
 
     def _on_queue_written(self, client: Client) -> None:
         end = self.clients.get(client)  # none while no session reads the durable subscription

@@ -22,7 +22,15 @@ from palio import errors
 from palio.errors import PalioError, StoreError
 from palio.network.error_codes import refusal_of
 from palio.network.log_throttle import LogThrottle
-from palio.network.store.interface import Acknowledged, DeadLetterAdded, Store, Writable
+from palio.network.store.interface import (
+    Acknowledged,
+    ConsumerLost,
+    DeadLetterAdded,
+    DeadLettersRemoved,
+    DeliveriesFailed,
+    Store,
+    Writable,
+)
 from palio.routing.effects import Client, NotPersisted, Persist, Persisted, Queued, QueueFree, QueueFull, Record
 from palio.routing.node import NodeInput
 
@@ -71,12 +79,27 @@ class Persistence:
         """Remove acknowledged events from a durable queue; one that was full takes more then."""
 
         def on_written(error: PalioError | None) -> None:
-            key = (done.client, done.name)
-            if error is None and key in self._full_queues:
-                self._full_queues.discard(key)
-                self._enqueue(QueueFree(*key))
+            if error is None:
+                self._note_room(done.client, done.name)
 
         self._submit([done], on_written)
+
+    def _note_room(self, client: Client, name: str) -> None:
+        if (client, name) in self._full_queues:
+            self._full_queues.discard((client, name))
+            self._enqueue(QueueFree(client, name))
+
+    def fail_deliveries(self, failed: DeliveriesFailed | ConsumerLost, on_answered: Callable[[], None]) -> None:
+        """Count failed deliveries; `on_answered` is called although that may fail: the events are delivered again."""
+
+        def on_written(error: PalioError | None) -> None:
+            if error is not None:
+                self._drops["failed delivery not counted"] += 1
+            else:
+                self._note_room(failed.client, failed.name)  # an event may have left the queue for the dead letters
+            on_answered()
+
+        self._submit([failed], on_written)
 
     def bury(self, letter: DeadLetterAdded) -> None:
         """Keep a message that could not be read; the store drops the oldest where there are too many."""
@@ -86,6 +109,18 @@ class Persistence:
                 self._drops["dead letter not written"] += 1
 
         self._submit([letter], on_written)
+
+    def queue_again(
+        self, queued: Queued, removed: DeadLettersRemoved, on_answer: Callable[[PalioError | None], None]
+    ) -> None:
+        """Put the event of a dead letter back into its durable queue, all in one write."""
+
+        def on_written(error: PalioError | None) -> None:
+            if error is None:
+                self._on_queue_written(queued.client)
+            on_answer(error)
+
+        self._submit([queued, removed], on_written)
 
     def _submit(self, entries: Sequence[Writable], on_written: Callable[[PalioError | None], None]) -> None:
         def answer(error: PalioError | None) -> None:

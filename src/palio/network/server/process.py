@@ -38,7 +38,8 @@ from palio.network.security.authorization import ANYONE, Principal, effective_fi
 from palio.network.security.quotas import OFF_LOOP_BYTES, BrokerLimits, Quotas
 from palio.network.security.sealing_keys import SealingKeyFile
 from palio.network.security.tls import CurrentTls, certificate_names, check_exposure
-from palio.network.server.delivery_queues import DURABLE_CLIENT_PREFIX
+from palio.network.server.durable_consumers import DURABLE_CLIENT_PREFIX
+from palio.network.server.durable_expiry import DurableExpiry
 from palio.network.server.durable_subscriptions import revise_durable
 from palio.network.server.handshake import (
     LISTEN_BACKLOG,
@@ -75,6 +76,7 @@ class Server:
     """One broker. `addresses` are those that it listens at, once it is started."""
 
     host: Host
+    expiry: DurableExpiry
     quotas: Quotas
     refusals: RefusalLog
     neighbours: Neighbours
@@ -98,7 +100,6 @@ class Server:
         self.addresses: tuple[Address, ...] = ()
         self.gateway: Gateway | None = None
         self.sessions: set[Session] = set()
-        self.peers: dict[Session, str] = {}
         self.unauthenticated: set[Channel] = set()
         self._combination = settings.combination
         self._sealing_keys = None if settings.sealing_keys is None else SealingKeyFile(settings.sealing_keys)
@@ -133,6 +134,7 @@ class Server:
         self.refusals = RefusalLog(self.loop.time)
         self.host = Host(node, self.store, self.settings.limits, self.settings.data)
         self.host.begin_matching()
+        self.expiry = DurableExpiry(self.host)
         self.host.enqueue_all([])  # an empty batch, in which the node resumes unfinished deliveries
         self.neighbours = Neighbours(self.host, self.settings, self.authenticator)
         self._startup_barrier = StartupBarrier(lambda: self.neighbours.are_known, self.settings.flow.patience)
@@ -146,7 +148,8 @@ class Server:
         except BaseException:
             await self.stop()
             raise
-        self.host.set_public_address(self._public_address)
+        self.host.set_public_address(self.public_address)
+        self.expiry.begin_all()
         for address in self.settings.connect:
             await self.neighbours.dial(address)
         self._watch_task = self.loop.create_task(self._watch(), name="palio watch")
@@ -182,7 +185,8 @@ class Server:
 
     async def stop(self) -> None:
         """Close all connections with a reason, then the store."""
-        self._is_stopping = True
+        self._is_stopping = self.host.is_stopping = True
+        self.expiry.close()
         if self._watch_task is not None:
             self._watch_task.cancel()
         if self.gateway is not None:
@@ -206,17 +210,21 @@ class Server:
 
     # Clients
 
-    def open_session(self, principal: Principal, app: str = "", publisher: str = "") -> Session:
-        """Open a session for a client of any protocol; to be closed by `close_session`.
+    def open_session(
+        self, principal: Principal, app: str = "", publisher: str = "", instance: str = "", peer: str = ""
+    ) -> Session:
+        """Open a session for a client of any protocol at the address `peer`; to be closed by `close_session`.
 
         `publisher` is a name that the client keeps over its sessions: with it, an event that it retransmits in another
-        session is recognised as a duplicate by source and id.
+        session is recognised as a duplicate by source and id. `instance` is one that no other client has: with it, a
+        client takes its durable subscriptions over from an earlier session.
         """
         self.quotas.connections.take(principal.name)
         # With the incarnation: the name is the deduplication key of a client without one of its own, and keys outlive
         # a restart.
         name = f"{SESSION_CLIENT_PREFIX}{self.incarnation}.{next(self._session_numbers)}"
         session = Session(self._services, name, principal, app, publisher)
+        session.instance, session.peer = instance, peer
         self.sessions.add(session)
         self.arrivals[principal.name] += 1
         log.debug("came", extra={"client": name, "principal": principal.name, "app": app})
@@ -229,7 +237,6 @@ class Server:
             log.debug("left", extra={"client": session.client, "reason": reason})
         session.close()
         self.sessions.discard(session)
-        self.peers.pop(session, None)
 
     def authenticate(self, token: str, channel: Channel | None = None) -> Principal:
         """The principal with this token, or with the certificate of the channel; `AuthenticationFailed` without one."""
@@ -339,7 +346,7 @@ class Server:
         return gateway
 
     @property
-    def _public_address(self) -> str:
+    def public_address(self) -> str:
         """The address to which other brokers refer the clients of durable subscriptions held here; empty if unknown."""
         if self.settings.public is not None:
             return str(self.settings.public)

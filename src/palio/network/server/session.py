@@ -23,6 +23,7 @@ from msgspec.structs import replace
 from palio.errors import LimitReached, LivesElsewhere, NotPermitted, PalioError, Refused
 from palio.filters.filter import Filter
 from palio.network.error_codes import error_of_refusal
+from palio.network.protocol import DEFAULT_WINDOW_EVENTS
 from palio.network.security.authorization import (
     ANY_SOURCE,
     Principal,
@@ -35,15 +36,20 @@ from palio.network.security.authorization import (
 from palio.network.security.column_grants import ColumnGrant, batch_published_by
 from palio.network.security.quotas import BrokerLimits, Quotas, restrict_filter
 from palio.network.server.batch_delivery import Groups, SharedBatch, offer_batch, permitted_rows
+from palio.network.server.consumer_groups import GroupMember, group_to_join
 from palio.network.server.delivery_queues import (
     ClientDelivery,
     Delivered,
     DeliveryQueue,
-    DurableQueue,
     SubscribeOptions,
+)
+from palio.network.server.durable_consumers import (
+    DurableConsumer,
+    ExclusiveConsumer,
+    check_exclusive,
     durable_client,
 )
-from palio.network.server.durable_subscriptions import check_subscription_quota
+from palio.network.server.durable_subscriptions import check_subscription_quota, withdraw_consumers
 from palio.network.server.leases import Leases
 from palio.network.server.pending_requests import (
     OnAnswer,
@@ -123,11 +129,13 @@ class Session:
         "_subscription_leases",
         "_unconfirmed",
         "_wanted",
+        "acknowledges_later",
         "app",
         "client",
         "delivery",
         "durable_claims",
         "failure",
+        "instance",
         "may_receive_all",
         "on_cancelled",
         "on_end",
@@ -135,6 +143,7 @@ class Session:
         "on_ready",
         "on_refused",
         "on_withdrawn",
+        "peer",
         "principal",
         "published",
         "queries",
@@ -152,6 +161,9 @@ class Session:
         self._startup_barrier = services.startup_barrier
         self.client = client
         self.app = app
+        self.peer = ""  # address of the client
+        self.instance = ""  # by which a client is known over its connections; empty where it has none
+        self.acknowledges_later = False  # its next session acknowledges what this one got
         self.published = 0  # events, accepted or not
         self.delivery = ClientDelivery(self._host, self._on_queue_over)
         self.queues = self.delivery.by_subscription
@@ -194,11 +206,11 @@ class Session:
         self, name: str, wanted: Filter, on_answer: OnAnswer, options: SubscribeOptions = _DEFAULT_OPTIONS
     ) -> None:
         """Deliver the matching events that the grant admits, from the broker's confirmation on."""
-        durable, group = options.durable, options.group
-        if name in self.queues or self.delivery.group(name) is not None:
+        durable, set_name = options.durable, options.set_name
+        if name in self.queues or self.delivery.queue_of_set(name) is not None:
             raise Refused(f"there is a subscription {name!r} already")
-        if (durable and group) or group in self.queues:
-            raise Refused(f"{group!r} is no group that {name!r} could be of")
+        if (durable and set_name) or set_name in self.queues:
+            raise Refused(f"{set_name!r} is no set of subscriptions that {name!r} could be of")
         if options.completeness and not self._host.has_completeness:
             raise Refused("the brokers send no watermarks; they are started with --option completeness=SECONDS")
         granted = effective_filter(wanted, self.principal, self._limits)
@@ -206,15 +218,19 @@ class Session:
             self._host.put_aside.check(durable_client(self.principal, name), name, granted)
         check_subscription_quota(self._host, self.principal, self._quotas, name, durable)
         self._quotas.subscriptions.take(self.principal.name)
-        delivery_queue: DeliveryQueue | DurableQueue | None = self.delivery.group(group)
+        delivery_queue: DeliveryQueue | DurableConsumer | None = self.delivery.queue_of_set(set_name)
         if durable:
-            delivery_queue = DurableQueue(self._host, self._store, self, name, options.credit)
+            try:
+                delivery_queue = self._consumer(name, wanted, options)
+            except PalioError:
+                self._quotas.subscriptions.release(self.principal.name)
+                raise
         elif delivery_queue is None:
             limit = min(options.queue or self._flow.queue, self._flow.longest_queue)
             overflow = options.overflow or self._flow.overflow
-            delivery_queue = DeliveryQueue(group or name, limit, overflow, options.credit)
+            delivery_queue = DeliveryQueue(set_name or name, limit, overflow, options.credit)
         # The queue stands before the request: the batch that handles the request may deliver events already.
-        self.delivery.add(name, delivery_queue, options.number, group)
+        self.delivery.add(name, delivery_queue, options.number, set_name)
         self._wanted[name] = wanted
         if options.completeness:
             self._complete.add(name)
@@ -222,11 +238,24 @@ class Session:
         self._unconfirmed[name] = on_answer
         # This broker confirms even if the client does not ask: only then does the session know that it stands.
         level: Confirm = "network" if options.confirm == "network" else "edge"
-        request = messages.SubscribeClient(name, granted, level, durable, options.completeness)
+        request = messages.SubscribeClient(name, granted, level, durable, options.completeness, options.settings)
+        if isinstance(delivery_queue, GroupMember):
+            delivery_queue.group.await_confirmation(delivery_queue)
         if level == "edge":
             self._request(request, self._owner_of(name))
         else:
             self._startup_barrier.run_after(partial(self._request_if_pending, request, on_answer))
+
+    def _consumer(self, name: str, wanted: Filter, options: SubscribeOptions) -> DurableConsumer:
+        """This session as a consumer of a durable subscription; an error where others read it."""
+        if options.group is None:
+            check_exclusive(self._host, self, name)
+            return ExclusiveConsumer(self._host, self._store, self, name, options.credit)
+        group = group_to_join(self._host, self._store, self, name, wanted, options.group.key)
+        window = DEFAULT_WINDOW_EVENTS if options.credit is None else options.credit
+        member = GroupMember(self._host, self._store, self, name, group, window, options.confirm)
+        group.join(member, options.group.ack_seconds)
+        return member
 
     def _request_if_pending(self, request: messages.SubscribeClient, on_answer: OnAnswer) -> None:
         # While the barrier held it back, the client may have unsubscribed, and subscribed again under the name.
@@ -240,6 +269,8 @@ class Session:
         owner = self._owner_of(name)
         self.detach(name)
         self._request(messages.UnsubscribeClient(name), owner)
+        if owner != self.client:
+            withdraw_consumers(self._host, owner, name, f"{name!r} was ended by another member of its group")
 
     def detach(self, name: str) -> None:
         """Stop delivery to this session; a durable subscription goes on collecting."""
@@ -262,7 +293,7 @@ class Session:
 
     def _owner_of(self, name: str) -> str:
         delivery_queue = self.queues.get(name)
-        return delivery_queue.client if isinstance(delivery_queue, DurableQueue) else self.client
+        return delivery_queue.client if isinstance(delivery_queue, DurableConsumer) else self.client
 
     def advertise(self, name: str, offered: Filter) -> None:
         """Announce that this client is going to publish matching events."""
@@ -424,7 +455,7 @@ class Session:
             self.on_withdrawn(name, reason)
         # A subscription under a known name replaces its filter at the broker; the queue stays.
         for name, granted in revision.replace.items():
-            durable = isinstance(self.queues[name], DurableQueue)
+            durable = isinstance(self.queues[name], DurableConsumer)
             request = messages.SubscribeClient(name, granted, "no", durable, name in self._complete)
             self._request(request, self._owner_of(name))
         for delivery_queue in self.delivery.queues():
@@ -434,7 +465,7 @@ class Session:
         """End a subscription from the broker's side; a durable one stays, with its queue."""
         if name not in self.queues:
             return
-        if isinstance(self.queues[name], DurableQueue):
+        if isinstance(self.queues[name], DurableConsumer):
             self.detach(name)
         else:
             self.request_unsubscription(name)
@@ -446,15 +477,21 @@ class Session:
             self.on_end(reason)
 
     def grant_credit(self, name: str, events: int) -> None:
-        """Let more events of a subscription or group leave."""
+        """Let more events of a subscription or set leave."""
         self.delivery.grant_credit(name, events)
         self.on_ready()
 
     def ack(self, name: str, numbers: Iterable[int]) -> None:
         """Acknowledge events of a durable subscription."""
         delivery_queue = self.queues.get(name)
-        if isinstance(delivery_queue, DurableQueue):
+        if isinstance(delivery_queue, DurableConsumer):
             delivery_queue.ack(numbers)
+
+    def reject(self, name: str, numbers: Iterable[int], requeue: bool, reason: str) -> None:
+        """Give back events of a durable subscription that could not be processed."""
+        delivery_queue = self.queues.get(name)
+        if isinstance(delivery_queue, DurableConsumer):
+            delivery_queue.reject(numbers, requeue, reason)
 
     def end(self, reason: str) -> None:
         """End the session from the broker's side, with a reason for the client."""

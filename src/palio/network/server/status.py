@@ -75,7 +75,7 @@ def _describe_client(server: Server, session: Session) -> dict[str, Any]:
         "client": session.client,
         "app": session.app,
         "principal": session.principal.name,
-        "address": server.peers.get(session, ""),
+        "address": session.peer,
         "published": session.published,
         "subscriptions": [
             {"name": queue.name, "queued": queue.queued, "taken": queue.taken, "dropped": queue.dropped}

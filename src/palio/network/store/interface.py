@@ -7,16 +7,16 @@ has been answered. All calls may be made from any thread; answers come in a thre
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Literal, NamedTuple, Protocol, TypeAlias
+from typing import Final, NamedTuple, Protocol, TypeAlias
 
 from palio.errors import PalioError
 from palio.network.settings_validation import check_minimum
+from palio.routing.durable_settings import DurableSettings, OnFull
 from palio.routing.effects import BrokerStanding, Client, Entry, Logged, Record
 from palio.routing.messages import Publish
-
-DurableOverflow: TypeAlias = Literal["refuse", "drop_oldest", "drop_newest"]
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class Retention:
     # wait for ever, and all others behind it.
     queue_events: int = 1_000_000
     queue_bytes: int = 2**30
-    queue_overflow: DurableOverflow = "refuse"
+    queue_overflow: OnFull = "refuse"
     duplicates: int = 100_000  # size of the deduplication window
     dead_letters: int = 10_000
     disk_bytes: int | None = None  # of the whole database, the WAL aside
@@ -37,6 +37,35 @@ class Retention:
     def __post_init__(self) -> None:
         check_minimum(self, log_seconds=0, log_bytes=0, duplicates=0, dead_letters=0)
         check_minimum(self, queue_events=1, queue_bytes=1, disk_bytes=1)
+
+
+class QueueBounds(NamedTuple):
+    """Bounds and overflow policy of one durable queue."""
+
+    events: int
+    bytes: int
+    on_full: OnFull
+
+    def admits(self, events: int, bytes: int) -> bool:
+        """Whether a queue takes one more event beside `events` others, with which it would have `bytes`."""
+        return events == 0 or (events < self.events and bytes <= self.bytes)
+
+
+def queue_bounds(settings: DurableSettings | None, retention: Retention) -> QueueBounds:
+    """The bounds of a durable queue: those that its subscription asks for, else those of the broker.
+
+    A subscriber cannot raise the broker's bounds, since the disk belongs to all of them.
+    """
+    if settings is None:
+        return QueueBounds(retention.queue_events, retention.queue_bytes, retention.queue_overflow)
+    return QueueBounds(
+        min(settings.max_events or retention.queue_events, retention.queue_events),
+        min(settings.max_bytes or retention.queue_bytes, retention.queue_bytes),
+        settings.on_full or retention.queue_overflow,
+    )
+
+
+QUEUE_FULL_LETTER: Final = "its durable queue was full"  # the reason of a dead letter
 
 
 class Recovered(NamedTuple):
@@ -58,6 +87,41 @@ class Acknowledged(NamedTuple):
     numbers: tuple[int, ...]
 
 
+class DeliveriesFailed(NamedTuple):
+    """Events of a durable subscription that were delivered, and not acknowledged for a reason. Each failed delivery is
+    counted; an event with `most` of them becomes a dead letter. None is no limit."""
+
+    client: Client
+    name: str
+    numbers: tuple[int, ...]
+    reason: str
+    most: int | None
+
+
+class ConsumerLost(NamedTuple):
+    """The only consumer of a durable subscription has gone. It had got the events up to `delivered`, and acknowledged
+    none after `acknowledged`.
+
+    The delivery of those that it passed over has failed, and that of the first one after them, which it was about to
+    process. The others it may not have looked at: they were sent ahead.
+    """
+
+    client: Client
+    name: str
+    acknowledged: int
+    delivered: int
+    most: int | None
+
+
+MAX_FAILED_AT_ONCE: Final = 1_024  # deliveries that one `ConsumerLost` counts
+CONSUMER_GONE: Final = "its consumer went without acknowledging it"
+
+
+def letter_reason(failures: int, reason: str) -> str:
+    """The reason of a dead letter whose deliveries have failed."""
+    return f"{failures:,} {'delivery' if failures == 1 else 'deliveries'} without an acknowledgement; {reason}"
+
+
 class DeadLetterAdded(NamedTuple):
     """A message that could not be decoded or delivered, and why; the data are as received."""
 
@@ -73,7 +137,7 @@ class DeadLettersRemoved(NamedTuple):
     numbers: tuple[int, ...]
 
 
-Writable: TypeAlias = Entry | Acknowledged | DeadLetterAdded | DeadLettersRemoved
+Writable: TypeAlias = Entry | Acknowledged | DeliveriesFailed | ConsumerLost | DeadLetterAdded | DeadLettersRemoved
 OnWritten: TypeAlias = Callable[[PalioError | None], None]
 
 
@@ -114,6 +178,10 @@ class Queue(Protocol):
 
     def size(self) -> Size: ...
 
+    def failures(self, numbers: Sequence[int]) -> dict[int, int]:
+        """The numbers of failed deliveries of some events; those without any are left out."""
+        ...
+
     def oldest(self) -> float | None:
         """When the oldest waiting event was queued, in seconds since 1970; None where none waits."""
         ...
@@ -141,6 +209,10 @@ class DeadLetters(Protocol):
     """Messages that could not be decoded or delivered."""
 
     def read(self, after: int, limit: int) -> list[DeadLetter]: ...
+
+    def counts(self) -> Counter[tuple[Client, str]]:
+        """Number of those of each subscription."""
+        ...
 
     def size(self) -> Size: ...
 

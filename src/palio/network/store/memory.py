@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 from bisect import bisect_left
-from collections import OrderedDict, deque
+from collections import Counter, OrderedDict, deque
 from collections.abc import Callable, Sequence
 from itertools import islice
 from secrets import randbelow
@@ -16,16 +16,24 @@ from typing import Final
 
 from palio.errors import ExpiredOffset, PalioError, QueueFull
 from palio.network.store.interface import (
+    CONSUMER_GONE,
+    MAX_FAILED_AT_ONCE,
+    QUEUE_FULL_LETTER,
     Acknowledged,
+    ConsumerLost,
     DeadLetter,
     DeadLetterAdded,
     DeadLettersRemoved,
+    DeliveriesFailed,
     LogEntry,
     OnWritten,
+    QueueBounds,
     Recovered,
     Retention,
     Size,
     Writable,
+    letter_reason,
+    queue_bounds,
 )
 from palio.routing import codec
 from palio.routing.effects import BrokerStanding, Client, Finished, Logged, Queued, Record
@@ -82,8 +90,7 @@ class MemoryStore:
     def write(self, entries: Sequence[Writable]) -> None:
         with self._lock:
             # Checked as a whole before anything is written: all or none.
-            if self._retention.queue_overflow == "refuse":
-                self._check_room(entries)
+            self._check_room(entries)
             for each in entries:
                 self._write(each)
             self.retain()
@@ -111,10 +118,18 @@ class MemoryStore:
             length = len(codec.encode(each.event))
             for name in dict.fromkeys(each.names):
                 key = (each.client, name)
+                bounds = self._bounds(*key)
+                if bounds.on_full != "refuse":
+                    continue
                 waiting = more.get(key) or self.queue(*key).size()
-                if not _has_room(self._retention, waiting.events, waiting.bytes + length):
+                if not bounds.admits(waiting.events, waiting.bytes + length):
                     raise QueueFull(*key, waiting.events)
                 more[key] = Size(waiting.events + 1, waiting.bytes + length)
+
+    def _bounds(self, client: Client, name: str) -> QueueBounds:
+        record = self._records.get((client, "wants", name))
+        settings = record.request.settings if record and isinstance(record.request, SubscribeClient) else None
+        return queue_bounds(settings, self._retention)
 
     def _write(self, entry: Writable) -> None:
         match entry:
@@ -127,7 +142,10 @@ class MemoryStore:
             case Queued(client, names, event, key):
                 for name in dict.fromkeys(names):
                     queue = self._queues.setdefault((client, name), MemoryQueue())
-                    self._number += queue.add(self._number + 1, event, self._retention, self._clock())
+                    bounds, now = self._bounds(client, name), self._clock()
+                    for surplus in queue.make_room(event, bounds):
+                        self.dead_letters.add(now, DeadLetterAdded(client, name, QUEUE_FULL_LETTER, surplus.body))
+                    self._number += queue.add(self._number + 1, event, bounds, now)
                 self._remember_key(key)
             case Finished(id):
                 self._unfinished.pop(id, None)
@@ -135,10 +153,26 @@ class MemoryStore:
                 self._homes[broker] = entry
             case Acknowledged(client, name, numbers):
                 self.queue(client, name).remove(numbers)
+            case DeliveriesFailed(client, name, numbers, reason, most):
+                self._fail_deliveries(client, name, numbers, reason, most)
+            case ConsumerLost(client, name, acknowledged, delivered, most):
+                passed_over = self.queue(client, name).passed_over(acknowledged, delivered)
+                self._fail_deliveries(client, name, passed_over, CONSUMER_GONE, most)
             case DeadLetterAdded():
                 self.dead_letters.add(self._clock(), entry)
             case DeadLettersRemoved(numbers):
                 self.dead_letters.remove(numbers)
+
+    def _fail_deliveries(
+        self, client: Client, name: str, numbers: Sequence[int], reason: str, most: int | None
+    ) -> None:
+        queue = self.queue(client, name)
+        for number in numbers:
+            failures = queue.fail(number)
+            if most is not None and failures >= most:
+                letter = DeadLetterAdded(client, name, letter_reason(failures, reason), queue.body(number))
+                self.dead_letters.add(self._clock(), letter)
+                queue.remove((number,))
 
     def _record(self, record: Record) -> None:
         client, request = record
@@ -158,11 +192,6 @@ class MemoryStore:
             self._seen.append(key)
 
 
-def _has_room(retention: Retention, events: int, bytes: int) -> bool:
-    """Whether a queue takes one more event beside `events` others, with which it would have `bytes`."""
-    return events == 0 or (events < retention.queue_events and bytes <= retention.queue_bytes)
-
-
 class MemoryQueue:
     """Queue of one durable subscription."""
 
@@ -170,6 +199,7 @@ class MemoryQueue:
         # Not a plain dict, which scans its deleted slots to find its first item.
         self._waiting: OrderedDict[int, Publish] = OrderedDict()
         self._since: dict[int, float] = {}
+        self._failures: dict[int, int] = {}
         self._bytes = 0
         self._dropped = 0
 
@@ -179,18 +209,45 @@ class MemoryQueue:
     def size(self) -> Size:
         return Size(len(self._waiting), self._bytes, self._dropped)
 
+    def failures(self, numbers: Sequence[int]) -> dict[int, int]:
+        return {number: self._failures[number] for number in numbers if number in self._failures}
+
+    def fail(self, number: int) -> int:
+        """Count a failed delivery; how many there were of this event, 0 where it is not in the queue."""
+        if number not in self._waiting:
+            return 0
+        self._failures[number] = self._failures.get(number, 0) + 1
+        return self._failures[number]
+
+    def passed_over(self, acknowledged: int, delivered: int) -> list[int]:
+        """The events up to the last acknowledged one, and the first after them, of those that were delivered."""
+        numbers = list(islice((each for each in self._waiting if each <= delivered), MAX_FAILED_AT_ONCE))
+        following = next((each for each in numbers if each > acknowledged), acknowledged)
+        return [each for each in numbers if each <= following]
+
+    def body(self, number: int) -> bytes:
+        return self._waiting[number].body
+
     def oldest(self) -> float | None:
         return self._since[next(iter(self._waiting))] if self._waiting else None
 
-    def add(self, number: int, event: Publish, retention: Retention, now: float) -> bool:
-        """Append an event under the overflow policy; False where it is dropped itself."""
+    def make_room(self, event: Publish, bounds: QueueBounds) -> list[Publish]:
+        """Drop the oldest events where the policy is to; answers those that become dead letters."""
+        dead = []
+        while bounds.on_full in ("drop_oldest", "dead_letter") and not self._takes(event, bounds):
+            number, oldest = next(iter(self._waiting.items()))
+            self.remove((number,))
+            self._dropped += 1
+            if bounds.on_full == "dead_letter":
+                dead.append(oldest)
+        return dead
+
+    def add(self, number: int, event: Publish, bounds: QueueBounds, now: float) -> bool:
+        """Append an event; False where the policy drops it."""
         length = len(codec.encode(event))
-        if retention.queue_overflow == "drop_newest" and not self._takes(length, retention):
+        if bounds.on_full == "drop_newest" and not self._takes(event, bounds):
             self._dropped += 1
             return False
-        while not self._takes(length, retention):
-            self.remove((next(iter(self._waiting)),))
-            self._dropped += 1
         self._waiting[number] = event
         self._since[number] = now
         self._bytes += length
@@ -201,10 +258,11 @@ class MemoryQueue:
             event = self._waiting.pop(number, None)
             if event is not None:
                 del self._since[number]
+                self._failures.pop(number, None)
                 self._bytes -= len(codec.encode(event))
 
-    def _takes(self, length: int, retention: Retention) -> bool:
-        return _has_room(retention, len(self._waiting), self._bytes + length)
+    def _takes(self, event: Publish, bounds: QueueBounds) -> bool:
+        return bounds.admits(len(self._waiting), self._bytes + len(codec.encode(event)))
 
 
 class MemoryLog:
@@ -265,6 +323,9 @@ class MemoryDeadLetters:
 
     def read(self, after: int, limit: int) -> list[DeadLetter]:
         return [letter for number, letter in self._letters.items() if number > after][:limit]
+
+    def counts(self) -> Counter[tuple[Client, str]]:
+        return Counter((each.client, each.name) for each in self._letters.values())
 
     def size(self) -> Size:
         return Size(len(self._letters), sum(len(each.data) for each in self._letters.values()), self._dropped)

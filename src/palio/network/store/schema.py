@@ -2,9 +2,10 @@
 
 An event is stored once: in `log` where it was accepted here, in `held` where it came from a neighbour and waits in a
 queue. A row of `queue` is an event that waits for one subscription; its `event` is an offset of the log or, negated, a
-number in `held`. Duplicate keys are packed, one row for those of a transaction. Totals over many rows are kept in
-`counts`, one row, so that opening need not count. The `digest` of a record is that of its filter, as the version of
-Palio in `parser` computes it, so that opening need not parse.
+number in `held`. The failed deliveries of an event are counted apart, in `failed_deliveries`: few events have any, and
+the rows of `queue` stay short. Duplicate keys are packed, one row for those of a transaction. Totals over many rows are
+kept in `counts`, one row, so that opening need not count. The `digest` of a record is that of its filter, as the
+version of Palio in `parser` computes it, so that opening need not parse.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from typing import Final, Literal
 from palio.errors import StoreError, StoreFull
 
 Safety = Literal["durable", "relaxed"]
-VERSION: Final = 3
+VERSION: Final = 5
 _APPLICATION: Final = 0x50414C49  # "PALI"
 _MIN_SQLITE_VERSION: Final = (3, 35)
 _MIN_FREE_BYTES: Final = 1024 * 1024
@@ -51,6 +52,9 @@ CREATE TABLE queue (
     time INTEGER NOT NULL, PRIMARY KEY (queue, number)
 ) WITHOUT ROWID;
 CREATE INDEX queue_event ON queue (event);
+CREATE TABLE failed_deliveries (
+    queue INTEGER NOT NULL, number INTEGER NOT NULL, failures INTEGER NOT NULL, PRIMARY KEY (queue, number)
+) WITHOUT ROWID;
 CREATE TABLE dead_letters (
     number INTEGER PRIMARY KEY, time INTEGER NOT NULL, client TEXT NOT NULL, name TEXT NOT NULL,
     reason TEXT NOT NULL, data BLOB NOT NULL
@@ -62,6 +66,13 @@ _MIGRATIONS: Final[tuple[str, ...]] = (
     """
     ALTER TABLE queue ADD COLUMN time INTEGER NOT NULL DEFAULT 0;
     UPDATE queue SET time = coalesce((SELECT time FROM log WHERE offset = event), (SELECT log_time FROM counts));
+    """,
+    # Requests may have settings of durable subscriptions, which an older Palio would read and ignore.
+    "",
+    """
+    CREATE TABLE failed_deliveries (
+        queue INTEGER NOT NULL, number INTEGER NOT NULL, failures INTEGER NOT NULL, PRIMARY KEY (queue, number)
+    ) WITHOUT ROWID;
     """,
     """
     ALTER TABLE records ADD COLUMN digest BLOB;

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import sqlite3
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from threading import Event, Lock
@@ -145,6 +146,9 @@ def _recover(connection: sqlite3.Connection, ledger: Ledger, duplicates: int) ->
     connection.execute("INSERT INTO identity VALUES (?, ?)", (node, incarnation))
     connection.execute("COMMIT")
     records = _read_records(connection)
+    for client, standing in records:
+        if isinstance(standing, SubscribeClient) and standing.settings is not None:
+            ledger.settings[client, standing.name] = standing.settings
     unfinished = []
     for offset, publisher, data, key in connection.execute(
         "SELECT log.offset, publisher, data, key FROM unfinished JOIN log ON log.offset = unfinished.offset"
@@ -269,6 +273,17 @@ class SqliteQueue:
         waiting = self._waiting()
         return Size(0, 0) if waiting is None else waiting.size()
 
+    def failures(self, numbers: Sequence[int]) -> dict[int, int]:
+        waiting = self._waiting()
+        if waiting is None or not waiting.failed or not numbers:
+            return {}
+        rows = self._reader.rows(
+            "SELECT number, failures FROM failed_deliveries WHERE queue = ? AND number BETWEEN ? AND ?",
+            (waiting.number, min(numbers), max(numbers)),
+        )
+        wanted = set(numbers)
+        return {number: failures for number, failures in rows if number in wanted}
+
     def oldest(self) -> float | None:
         waiting = self._waiting()
         if waiting is None or not waiting.events:
@@ -295,6 +310,10 @@ class SqliteDeadLetters:
             (after, limit),
         )
         return [DeadLetter(number, time / MICROSECONDS, *rest) for number, time, *rest in rows]
+
+    def counts(self) -> Counter[tuple[Client, str]]:
+        rows = self._reader().rows("SELECT client, name, count(*) FROM dead_letters GROUP BY client, name")
+        return Counter({(client, name): count for client, name, count in rows})
 
     def size(self) -> Size:
         letters = self._ledger().letters

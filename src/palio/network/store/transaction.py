@@ -18,8 +18,24 @@ import msgspec
 
 from palio import __version__
 from palio.errors import QueueFull
-from palio.network.store.interface import Acknowledged, DeadLetterAdded, DeadLettersRemoved, Retention, Size, Writable
+from palio.network.store.interface import (
+    CONSUMER_GONE,
+    MAX_FAILED_AT_ONCE,
+    QUEUE_FULL_LETTER,
+    Acknowledged,
+    ConsumerLost,
+    DeadLetterAdded,
+    DeadLettersRemoved,
+    DeliveriesFailed,
+    QueueBounds,
+    Retention,
+    Size,
+    Writable,
+    letter_reason,
+    queue_bounds,
+)
 from palio.routing import codec
+from palio.routing.durable_settings import DurableSettings
 from palio.routing.effects import BrokerStanding, Client, Finished, Logged, Queued, Record
 from palio.routing.messages import (
     AdvertiseClient,
@@ -67,6 +83,7 @@ class QueueState:
     events: int = 0
     bytes: int = 0
     dropped: int = 0
+    failed: int = 0  # events with failed deliveries
 
     def size(self) -> Size:
         return Size(self.events, self.bytes, self.dropped)
@@ -90,6 +107,7 @@ class Ledger:
     orphans: list[int] = field(default_factory=list)  # abandoned queues, to be cleared in steps
     unfinished: dict[EventId, tuple[int, int]] = field(default_factory=dict)  # offset, bytes
     letters: DeadLetterCounts = field(default_factory=DeadLetterCounts)
+    settings: dict[QueueKey, DurableSettings] = field(default_factory=dict)  # of queues that have any
 
 
 def encode_duplicate_keys(keys: list[bytes]) -> bytes:
@@ -112,16 +130,23 @@ def read_ledger(connection: sqlite3.Connection) -> Ledger:
         number: (events, bytes)
         for number, events, bytes in connection.execute("SELECT queue, count(*), sum(bytes) FROM queue GROUP BY queue")
     }
+    failed = dict(connection.execute("SELECT queue, count(*) FROM failed_deliveries GROUP BY queue"))
     for number, client, name in connection.execute("SELECT number, client, name FROM queues"):
         if client is None:
             ledger.orphans.append(number)
         else:
-            ledger.queues[client, name] = QueueState(number, *sizes.get(number, (0, 0)))
+            ledger.queues[client, name] = QueueState(number, *sizes.get(number, (0, 0)), failed=failed.get(number, 0))
     [(letters, bytes)] = connection.execute("SELECT count(*), coalesce(sum(length(data)), 0) FROM dead_letters")
     ledger.letters = DeadLetterCounts(letters, bytes)
     return ledger
 
 
+# The number of failed deliveries of a waiting event, with one more.
+_NEXT_FAILURE: Final = """
+SELECT 1 + coalesce(failures, 0) FROM queue
+LEFT JOIN failed_deliveries AS failed ON failed.queue = queue.queue AND failed.number = queue.number
+WHERE queue.queue = ? AND queue.number = ?
+"""
 KEYS_PER_CLEANUP: Final = 256  # between two deletions of old keys; a reader ignores surplus ones
 
 
@@ -132,13 +157,13 @@ class Transaction:
         self._connection = connection
         self._ledger = ledger
         self._retention = retention
-        self._may_drop = retention.queue_overflow != "refuse"
         self.counts = ledger.counts.copy()
         self._letters = replace(ledger.letters)
         # Times of the log never go back, even if the clock does: `find` searches them by bisection.
         self._log_time = max(now, self.counts.log_time)
         self._now = now
         self._queues: dict[QueueKey, QueueState | None] = {}  # copies of those that it changes; None is removed
+        self._settings: dict[QueueKey, DurableSettings | None] = {}  # that it changes
         self._orphans: list[int] = []
         self._unfinished: dict[EventId, tuple[int, int]] = {}
         self._finished: list[EventId] = []
@@ -153,8 +178,7 @@ class Transaction:
 
     def apply(self, entries: Sequence[Writable]) -> None:
         """Add a submission; on `QueueFull` nothing of it is written."""
-        if not self._may_drop:
-            self._check_room(entries)
+        self._check_room(entries)
         for each in entries:
             match each:
                 case Logged():
@@ -167,6 +191,10 @@ class Transaction:
                     self._connection.execute("INSERT OR REPLACE INTO homes VALUES (?, ?, ?)", each)
                 case Acknowledged():
                     self._acknowledge(each)
+                case DeliveriesFailed(client, name, numbers):
+                    self._fail_deliveries((client, name), numbers, each.reason, each.most)
+                case ConsumerLost():
+                    self._lose_consumer(each)
                 case Record():
                     self._record(each)
                 case DeadLetterAdded():
@@ -200,6 +228,11 @@ class Transaction:
                 ledger.queues.pop(key, None)
             else:
                 ledger.queues[key] = waiting
+        for key, settings in self._settings.items():
+            if settings is None:
+                ledger.settings.pop(key, None)
+            else:
+                ledger.settings[key] = settings
         ledger.unfinished |= self._unfinished
         for id in self._finished:
             ledger.unfinished.pop(id, None)
@@ -248,9 +281,9 @@ class Transaction:
     def _enqueue(self, queued: Queued) -> None:
         event, length = self._store_event(queued.event)
         for name in dict.fromkeys(queued.names):
-            waiting = self._writable_queue((queued.client, name))
-            # Under "refuse", `apply` has checked the room of the whole submission already.
-            if self._may_drop and not self._make_room(waiting, length):
+            key = (queued.client, name)
+            waiting = self._writable_queue(key)
+            if not self._make_room(key, waiting, self._bounds(key), length):
                 self._freed.add(event)
                 continue
             waiting.events += 1
@@ -286,18 +319,24 @@ class Transaction:
             length = 0
             for name in dict.fromkeys(each.names):
                 key = (each.client, name)
+                bounds = self._bounds(key)
+                if bounds.on_full != "refuse":
+                    continue
                 events, bytes = more.get(key) or self._waiting(key)
                 length = length or len(codec.encode(each.event))
-                if not self._has_room(events, bytes + length):
+                if not bounds.admits(events, bytes + length):
                     raise QueueFull(*key, events)
                 more[key] = (events + 1, bytes + length)
 
-    def _has_room(self, events: int, bytes: int) -> bool:
-        """Whether a queue takes one more event beside `events` others, with which it would have `bytes`."""
-        return events == 0 or (events < self._retention.queue_events and bytes <= self._retention.queue_bytes)
+    def _bounds(self, key: QueueKey) -> QueueBounds:
+        settings = self._settings[key] if key in self._settings else self._ledger.settings.get(key)
+        return queue_bounds(settings, self._retention)
+
+    def _known_queue(self, key: QueueKey) -> QueueState | None:
+        return self._queues[key] if key in self._queues else self._ledger.queues.get(key)
 
     def _waiting(self, key: QueueKey) -> tuple[int, int]:
-        waiting = self._queues[key] if key in self._queues else self._ledger.queues.get(key)
+        waiting = self._known_queue(key)
         return (0, 0) if waiting is None else (waiting.events, waiting.bytes)
 
     def _writable_queue(self, key: QueueKey) -> QueueState:
@@ -314,21 +353,35 @@ class Transaction:
             self._queues[key] = waiting
         return waiting
 
-    def _make_room(self, waiting: QueueState, length: int) -> bool:
+    def _make_room(self, key: QueueKey, waiting: QueueState, bounds: QueueBounds, length: int) -> bool:
         """Apply an overflow policy that drops; False where the new event is the one to drop."""
-        while not self._has_room(waiting.events, waiting.bytes + length):
-            if self._retention.queue_overflow == "drop_newest":
+        # Under "refuse", `apply` has checked the room of the whole submission already.
+        while bounds.on_full != "refuse" and not bounds.admits(waiting.events, waiting.bytes + length):
+            if bounds.on_full == "drop_newest":
                 waiting.dropped += 1
                 return False
             self._flush()  # the oldest event of the queue may still be an unwritten row
             [(oldest,)] = self._connection.execute("SELECT min(number) FROM queue WHERE queue = ?", (waiting.number,))
+            if bounds.on_full == "dead_letter":
+                self._bury(key, waiting.number, oldest, QUEUE_FULL_LETTER)
             self._remove(waiting, oldest)
             waiting.dropped += 1
         return True
 
+    def _bury(self, key: QueueKey, queue: int, number: int, reason: str) -> None:
+        """Add a dead letter with a waiting event."""
+        [(data,)] = self._connection.execute(
+            "SELECT coalesce(log.data, held.data) FROM queue LEFT JOIN log ON log.offset = queue.event"
+            " LEFT JOIN held ON held.number = -queue.event WHERE queue.queue = ? AND queue.number = ?",
+            (queue, number),
+        )
+        event = codec.decode_message(data)
+        assert isinstance(event, Publish)  # nothing else is written there
+        self._add_dead_letter(DeadLetterAdded(*key, reason, event.body))
+
     def _acknowledge(self, acknowledged: Acknowledged) -> None:
         key = (acknowledged.client, acknowledged.name)
-        if (self._queues[key] if key in self._queues else self._ledger.queues.get(key)) is None:
+        if self._known_queue(key) is None:
             return
         # Rows of this transaction are still unwritten; those acknowledged already must exist before they are deleted.
         if self._queue_rows and max(acknowledged.numbers, default=0) >= self._queue_rows[0][1]:
@@ -345,6 +398,43 @@ class Transaction:
             waiting.events -= 1
             waiting.bytes -= length
             self._freed.add(event)
+            if waiting.failed:
+                key = (waiting.number, number)
+                counted = self._connection.execute("DELETE FROM failed_deliveries WHERE queue = ? AND number = ?", key)
+                waiting.failed -= counted.rowcount
+
+    # Failed deliveries
+
+    def _lose_consumer(self, lost: ConsumerLost) -> None:
+        key = (lost.client, lost.name)
+        waiting = self._known_queue(key)
+        if waiting is None:
+            return
+        self._flush()
+        rows = self._connection.execute(
+            "SELECT number FROM queue WHERE queue = ?1 AND number <= ?2 AND number <= (SELECT max(?3,"
+            " coalesce(min(number), 0)) FROM queue WHERE queue = ?1 AND number > ?3) ORDER BY number LIMIT ?4",
+            (waiting.number, lost.delivered, lost.acknowledged, MAX_FAILED_AT_ONCE),
+        )
+        self._fail_deliveries(key, [number for (number,) in rows.fetchall()], CONSUMER_GONE, lost.most)
+
+    def _fail_deliveries(self, key: QueueKey, numbers: Sequence[int], reason: str, most: int | None) -> None:
+        if self._known_queue(key) is None:
+            return
+        self._flush()  # the events may still be unwritten rows
+        waiting = self._writable_queue(key)
+        for number in numbers:
+            place = (waiting.number, number)
+            found = self._connection.execute(_NEXT_FAILURE, place).fetchone()
+            if found is None:
+                continue  # acknowledged or dropped meanwhile
+            [failures] = found
+            if most is not None and failures >= most:
+                self._bury(key, *place, letter_reason(failures, reason))
+                self._remove(waiting, number)
+                continue
+            waiting.failed += failures == 1
+            self._connection.execute("INSERT OR REPLACE INTO failed_deliveries VALUES (?, ?, ?)", (*place, failures))
 
     # Requests of clients
 
@@ -353,11 +443,13 @@ class Transaction:
         match request:
             case SubscribeClient(name=name):
                 self._put_record(client, "wants", name, codec.encode(request), request.wanted.digest, PARSER_VERSION)
+                self._settings[client, name] = request.settings
             case AdvertiseClient(name=name):
                 self._put_record(client, "offers", name, codec.encode(request), request.offered.digest, PARSER_VERSION)
             case UnsubscribeClient(name=name):
                 self._delete_record(client, "wants", name)
                 self._abandon((client, name))
+                self._settings[client, name] = None
             case UnadvertiseClient(name=name):
                 self._delete_record(client, "offers", name)
 
@@ -372,6 +464,8 @@ class Transaction:
         waiting = self._queues.get(key) or (None if key in self._queues else self._ledger.queues.get(key))
         if waiting is not None:
             self._connection.execute("UPDATE queues SET client = NULL WHERE number = ?", (waiting.number,))
+            if waiting.failed:
+                self._connection.execute("DELETE FROM failed_deliveries WHERE queue = ?", (waiting.number,))
             self._orphans.append(waiting.number)
             self._queues[key] = None
 

@@ -28,6 +28,7 @@ from palio.routing.delivery.durable_queues import (
     ReachableBrokers,
 )
 from palio.routing.delivery.event_log import DeduplicationWindow, DeliveryAttempts, EventLog, event_identity, log_key
+from palio.routing.durable_settings import DurableSettings
 from palio.routing.effects import (
     BrokerStanding,
     Client,
@@ -144,11 +145,11 @@ class DurableDelivery:
 
     # Clients
 
-    def set_durable(self, client: Client, name: str, durable: bool) -> None:
-        """Note that a subscription is durable here, or that it is not any more."""
-        self.queues.set_durable(client, name, durable)
+    def set_durable(self, client: Client, name: str, settings: DurableSettings | None) -> None:
+        """Note the settings of a subscription that is durable here; None where it is not, or not any more."""
+        self.queues.set_durable(client, name, settings)
         self.has_durable = len(self.queues) > 0
-        if durable:
+        if settings is not None:
             self._become(IS_HOME)
 
     def set_queue_full(self, client: Client, name: str, is_full: bool) -> None:

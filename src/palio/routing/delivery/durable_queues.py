@@ -16,6 +16,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from palio.routing.delivery.event_log import DeduplicationWindow, queue_key
+from palio.routing.durable_settings import DurableSettings
 from palio.routing.effects import BrokerStanding, Client, Deliver, Drop, Effect, Queued, Recipient, Send
 from palio.routing.messages import EventId, Key, Publish, Reach
 
@@ -37,7 +38,7 @@ class DurableQueues:
     def __init__(self, window: DeduplicationWindow[bytes], effects: list[Effect]) -> None:
         self._window = window
         self._effects = effects
-        self._durable: set[tuple[Client, str]] = set()
+        self._durable: dict[tuple[Client, str], DurableSettings] = {}
         self._full: set[tuple[Client, str]] = set()
         self._unwritten: list[Queued] = []
         self._writing: dict[Key, list[tuple[EventId, int]]] = {}  # attempts that wait until an event is written
@@ -57,8 +58,16 @@ class DurableQueues:
     def is_durable(self, client: Client, name: str) -> bool:
         return (client, name) in self._durable
 
-    def set_durable(self, client: Client, name: str, durable: bool) -> None:
-        (self._durable.add if durable else self._durable.discard)((client, name))
+    def settings(self, client: Client, name: str) -> DurableSettings | None:
+        """The settings of a durable subscription; None where it is not one."""
+        return self._durable.get((client, name))
+
+    def set_durable(self, client: Client, name: str, settings: DurableSettings | None) -> None:
+        """Note the settings of a durable subscription; None where it is not durable, or not any more."""
+        if settings is None:
+            self._durable.pop((client, name), None)
+        else:
+            self._durable[client, name] = settings
         self._full.discard((client, name))
 
     def set_full(self, client: Client, name: str, is_full: bool) -> None:

@@ -22,13 +22,22 @@ sender (`Age`); the reading is also the C of the formula. Before there is a refe
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeVar
 
 from msgspec.structs import force_setattr, replace
 
 from palio.errors import InvalidArgument
-from palio.routing.effects import Input, LinkDown, LinkUp, Received, Requested
-from palio.routing.messages import UNKNOWN_AGE, ClockReference, Publish, PublishBatch, PublishClient
+from palio.routing.effects import BatchRequest, Input, LinkDown, LinkUp, Received, Requested
+from palio.routing.messages import (
+    UNKNOWN_AGE,
+    ClockReference,
+    Publish,
+    PublishBatch,
+    PublishClient,
+    PublishColumns,
+)
+
+_Events = TypeVar("_Events", Publish, PublishColumns)
 
 DEFAULT_MAX_DRIFT: Final = 1e-4  # quartz oscillators of commodity machines stay within 100 ppm
 _BILLION: Final = 1_000_000_000
@@ -207,7 +216,7 @@ class AgeHeaders:
                 if type(each.message) is ClockReference:
                     self._on_reference(each.link, each.message, now)
                     continue
-                if type(each.message) is Publish:
+                if type(each.message) is Publish or type(each.message) is PublishColumns:
                     self._on_event(each.link, each.message, now)
             elif type(each) is Requested:
                 _begin_ages(each.request, now)
@@ -221,12 +230,12 @@ class AgeHeaders:
             for_broker.append(each)
         return for_broker
 
-    def send(self, event: Publish, now: int) -> Publish:
-        """The event with its age at the time of sending."""
+    def send(self, event: _Events, now: int) -> _Events:
+        """The event, or batch of events, with its age at the time of sending."""
         age = Age(event.age, event.aged_at).later(now, self._drift)
         return replace(event, age=age.nanoseconds, aged_at=age.at)
 
-    def age(self, event: Publish, now: int) -> float | None:
+    def age(self, event: Publish | PublishColumns, now: int) -> float | None:
         """The highest age of an event that is here, in seconds; None where it is unknown."""
         age = Age(event.age, event.aged_at).later(now, self._drift).nanoseconds
         return None if age < 0 else age / _BILLION
@@ -245,7 +254,7 @@ class AgeHeaders:
         known = {link: each.last_upper_bound for link, each in self._delays.items()}
         return {link: bound / _BILLION for link, bound in known.items() if bound is not None}
 
-    def _on_event(self, link: int, event: Publish, now: int) -> None:
+    def _on_event(self, link: int, event: Publish | PublishColumns, now: int) -> None:
         delays = self._delays.get(link)
         if delays is None:
             age = Age(UNKNOWN_AGE, now)
@@ -270,6 +279,6 @@ def _begin_ages(request: object, now: int) -> None:
     """Let the ages of events begin that a client publishes here, unless it knows how old they are."""
     events = request.events if type(request) is PublishBatch else (request,)
     for event in events:
-        if type(event) is PublishClient and event.age < 0:
+        if isinstance(event, PublishClient | BatchRequest) and event.age < 0:
             force_setattr(event, "age", 0)
             force_setattr(event, "aged_at", now)

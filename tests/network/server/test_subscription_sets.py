@@ -1,4 +1,4 @@
-"""Groups of subscriptions in one stream: each event once, with the names of those that match."""
+"""Sets of subscriptions with one stream: each event once, with the names of those that match."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import palio
 from palio import Filter
 from palio.errors import InvalidArgument
 from palio.network.client.broker import Broker
-from palio.network.client.subscription import SubscriptionGroup
+from palio.network.client.subscription import SubscriptionSet
 from tests.network.running import broker, line, run, until, url
 
 CONDITIONS = {
@@ -32,7 +32,7 @@ def wanted(event: dict[str, object], conditions: dict[str, str]) -> list[str]:
     return sorted(name for name, where in conditions.items() if Filter.parse(where).matches(event))
 
 
-async def take(stream: SubscriptionGroup, count: int) -> list[tuple[object, list[str]]]:
+async def take(stream: SubscriptionSet, count: int) -> list[tuple[object, list[str]]]:
     found = []
     async for event in stream:
         found.append((event.get("n"), sorted(event.subscriptions)))
@@ -62,12 +62,12 @@ def test_an_event_comes_once_with_the_names_of_all_that_want_it() -> None:
     run(test)
 
 
-def test_subscriptions_of_one_connection_get_what_they_want_whether_of_a_group_or_not() -> None:
+def test_subscriptions_of_one_connection_get_what_they_want_whether_of_a_set_or_not() -> None:
     async def test() -> None:
         published = events(300, seed=2)
         alone = {"cheap": "price < 50", "dear": "price > 50", "all": "price >= 0"}
-        grouped = {name: where for name, where in CONDITIONS.items() if name.startswith("above")}
-        async with broker() as server, palio.connect(url(server)) as client, client.subscribe_many(grouped) as stream:
+        of_a_set = {name: where for name, where in CONDITIONS.items() if name.startswith("above")}
+        async with broker() as server, palio.connect(url(server)) as client, client.subscribe_many(of_a_set) as stream:
             singles = {name: await client.subscribe(where, name=name).__aenter__() for name, where in alone.items()}
             await publish(client, published)
             for name, single in singles.items():
@@ -75,13 +75,13 @@ def test_subscriptions_of_one_connection_get_what_they_want_whether_of_a_group_o
                 found = [await anext(single) for _ in expected]
                 assert [each.get("n") for each in found] == expected
                 assert {each.subscriptions for each in found} == {(name,)}
-            expected = [(each["n"], names) for each in published if (names := wanted(each, grouped))]
+            expected = [(each["n"], names) for each in published if (names := wanted(each, of_a_set))]
             assert await take(stream, len(expected)) == expected
 
     run(test)
 
 
-def test_a_group_that_takes_nothing_has_one_bounded_queue() -> None:
+def test_a_set_that_takes_nothing_has_one_bounded_queue() -> None:
     async def test() -> None:
         conditions = {"one": "n >= 0", "other": "n >= 5"}
         count = 4_000
@@ -143,7 +143,7 @@ def test_names_that_are_taken_are_refused_and_nothing_stays() -> None:
     run(test)
 
 
-def test_a_group_is_asked_for_again_over_a_new_connection() -> None:
+def test_a_set_is_asked_for_again_over_a_new_connection() -> None:
     async def test() -> None:
         async with broker() as server, palio.connect(url(server)) as client:
             async with client.subscribe_many({"low": "n < 10", "odd": "n % 2 = 1"}) as stream:
