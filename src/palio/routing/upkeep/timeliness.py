@@ -37,7 +37,7 @@ from palio.routing.messages import (
     PublishColumns,
 )
 
-_Events = TypeVar("_Events", Publish, PublishColumns)
+_Events = TypeVar("_Events", bound=Publish | PublishColumns)
 
 DEFAULT_MAX_DRIFT: Final = 1e-4  # quartz oscillators of commodity machines stay within 100 ppm
 _BILLION: Final = 1_000_000_000
