@@ -29,9 +29,9 @@ def work_per_event(shape: Shape) -> float:
     work = 0.0
     # Private: what a match does shows in nothing but its speed.
     for segment in matcher._segments.snapshot.segments:
-        operations = sum(isinstance(node, Call) for each in segment.computed for node in walk(each.expression))
+        operations = sum(isinstance(node, Call) for each in segment.encoder.computed for node in walk(each.expression))
         residuals = set(segment.residual_numbers.tolist())
-        work += len(segment.attributes) + _CALL * operations
+        work += len(segment.encoder.attributes) + _CALL * operations
         for event in Event.from_arrow(shape.events(EVENTS, len(wheres))):
             found = segment.match_event(event.attributes)
             work += (len(found) + _RESIDUAL * len(residuals.intersection(found))) / EVENTS

@@ -26,7 +26,8 @@ from palio.matching.columnar.arrow_columns import FlatColumns, flatten_columns
 from palio.matching.columnar.computed_columns import ComputedValues
 from palio.matching.columnar.event_cells import EventCells, read_events
 from palio.matching.columnar.event_codes import CannotEncode
-from palio.matching.columnar.segment import CannotCompute, Segment
+from palio.matching.columnar.segment import Segment
+from palio.matching.columnar.segment_encoder import CannotCompute
 from palio.matching.columnar.transposition import MAX_LOOKED_UP, TransposedEvents, choices_of
 from palio.matching.live_segment import LiveSegment
 from palio.matching.residuals import RowReader, check_residuals, check_residuals_of_rows
@@ -202,8 +203,8 @@ def _is_worth_columns(events: Sequence[Attributes], segments: Sequence[Segment])
     if len(events) < MIN_TRANSPOSED_EVENTS:
         return False
     columns = len(events[0])
-    if not any(segment.reads_whole_event for segment in segments):
-        read = sum(len(segment.attributes) for segment in segments)
+    if not any(segment.encoder.reads_whole_event for segment in segments):
+        read = sum(len(segment.encoder.attributes) for segment in segments)
         if read > MAX_LOOKED_UP:
             return len(events) >= _MIN_CELL_EVENTS
         columns = min(columns, read)
@@ -212,14 +213,14 @@ def _is_worth_columns(events: Sequence[Attributes], segments: Sequence[Segment])
 
 def _match_columns(segment: Segment, batch: pa.RecordBatch, paths: bool) -> tuple[Int64s, Int32s] | None:
     """The candidates for columns looked at one by one; None where they must be looked at row by row."""
-    names = segment.attributes | segment.arrays
-    columns = flatten_columns(batch, None if segment.reads_whole_event else names, paths)
+    names = segment.encoder.attributes | segment.encoder.arrays
+    columns = flatten_columns(batch, None if segment.encoder.reads_whole_event else names, paths)
     if columns is None:
         return None
-    arrays = {name: column for name, column in columns.lists.items() if name in segment.arrays}
-    chosen = {name: column for name, column in columns.lists.items() if name in segment.attributes}
+    arrays = {name: column for name, column in columns.lists.items() if name in segment.encoder.arrays}
+    chosen = {name: column for name, column in columns.lists.items() if name in segment.encoder.attributes}
     # An array without elements is a missing value, which a column does not tell from null.
-    if not segment.null_is_not_missing.isdisjoint(chosen):
+    if not segment.encoder.null_is_not_missing.isdisjoint(chosen):
         return None
     try:
         if chosen:
@@ -249,8 +250,8 @@ class EventColumns:
 
     def __init__(self, events: EventPiece, segments: Sequence[Segment]) -> None:
         self._events = events.attributes
-        self._wanted = {name for segment in segments for name in segment.attributes}
-        self._searched = any(segment.reads_whole_event for segment in segments)
+        self._wanted = {name for segment in segments for name in segment.encoder.attributes}
+        self._searched = any(segment.encoder.reads_whole_event for segment in segments)
         self._flat = TransposedEvents(self._events, self._wanted, self._searched, cells=events.cells)
         self._arrays = sorted(set(self._flat.rows_of_arrays))
 

@@ -65,12 +65,12 @@ def _renumbered(segment: Segment, more: int) -> Segment:
     arrays |= {"blocks": blocks, "records": records, "always": np.where(always < 0, always, always + np.int32(more))}
 
     def tests() -> list[AxisKey]:
-        return [key for key in segment.keys if key[1] is not None]
+        return [key for key in segment.encoder.keys if key[1] is not None]
 
     return Segment(
-        [name for name, question in segment.keys if question is None],
+        [name for name, question in segment.encoder.keys if question is None],
         tests,
-        segment.axes,
+        segment.encoder.axes,
         Postings.from_arrays(arrays),
         segment.runs + np.int32(more),
         segment.residual_numbers + np.int32(more),

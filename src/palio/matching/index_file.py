@@ -86,10 +86,10 @@ def load(path: Path) -> tuple[list[Segment], Catalogue, Bytes, int]:
 
 def _write_segment(writer: _IndexWriter, segment: Segment) -> dict[str, Any]:
     return {
-        "attributes": [name for name, test in segment.keys if test is None],
+        "attributes": [name for name, test in segment.encoder.keys if test is None],
         # What the code calls tests. The key is a part of the format: another one would refuse every saved index.
-        "questions": [_write_key(key) for key in segment.keys if key[1] is not None],
-        "axes": writer.arrays(segment.axes.arrays),
+        "questions": [_write_key(key) for key in segment.encoder.keys if key[1] is not None],
+        "axes": writer.arrays(segment.encoder.axes.arrays),
         "postings": writer.arrays(segment.postings.arrays),
         "runs": writer.array(segment.runs),
         "unsure": writer.array(segment.residual_numbers),

@@ -264,7 +264,7 @@ class Matcher:
             raise UnknownSubscription(id)
         found = snapshot.catalogue[number].filter
         segment = next(each for each in snapshot.segments if each.holds(number))
-        paths = AccessPaths(found.tree, segment.indexed)
+        paths = AccessPaths(found.tree, segment.encoder.indexed)
         return explain(found.written, attributes, found.timezone, paths.of)
 
     def match_event(self, event: Event) -> list[int]:
@@ -342,7 +342,7 @@ class Matcher:
     @property
     def attributes(self) -> frozenset[str]:
         """The attributes that some subscription looks at; a subscription may name more that it never needs."""
-        found = {name for segment in self._sealed() for name in segment.attributes | segment.arrays}
+        found = {name for segment in self._sealed() for name in segment.encoder.attributes | segment.encoder.arrays}
         for number in self._residual_numbers():
             found |= self._catalogue[number].filter.attributes
         return frozenset(found)
@@ -350,7 +350,7 @@ class Matcher:
     @property
     def reads_whole_events(self) -> bool:
         """Whether some subscription looks at attributes that it does not name."""
-        if any(segment.reads_whole_event for segment in self._sealed()):
+        if any(segment.encoder.reads_whole_event for segment in self._sealed()):
             return True
         return any(self._catalogue[number].filter.reads_whole_event for number in self._residual_numbers())
 
@@ -438,7 +438,9 @@ class Matcher:
                 int(segment.postings.always) + segment.unshared + len(segment.residual_numbers)
                 for segment in snapshot.segments
             ),
-            computed=len({of_any_kind(each.name) for segment in snapshot.segments for each in segment.computed}),
+            computed=len(
+                {of_any_kind(each.name) for segment in snapshot.segments for each in segment.encoder.computed}
+            ),
             residuals=sum(len(segment.residual_numbers) for segment in snapshot.segments),
         )
 

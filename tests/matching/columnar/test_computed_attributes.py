@@ -70,7 +70,7 @@ def matches(texts: list[str], event: Any) -> set[str]:
 def computed(matcher: Matcher) -> list[str]:
     # Private: which expressions an index holds shows in nothing but its speed.
     snapshot = matcher._segments.snapshot
-    return sorted(each.name.rpartition("\0")[2] for segment in snapshot.segments for each in segment.computed)
+    return sorted(each.name.rpartition("\0")[2] for segment in snapshot.segments for each in segment.encoder.computed)
 
 
 class Conditions:

@@ -161,6 +161,31 @@ def find_or_add_entry(tested: int, value: int, length: int, end: int, row: int) 
     return number
 
 
+@inlined
+def valid_rows(column: int, start: int, rows: int, row: int) -> int:
+    """Which of the 32 rows from `start` on have a value; those before `row` are left out."""
+    many = min(32, rows - start)
+    valid = (1 << many) - 1
+    bitmap = i64_at(column, COLUMN_VALID)
+    if bitmap != 0:
+        valid = valid_bits(bitmap, i64_at(column, COLUMN_VALID_END), i64_at(column, COLUMN_OFFSET) + start, many)
+    return valid & ~((1 << max(0, row - start)) - 1)
+
+
+@inlined
+def text_span(column: int, row: int) -> tuple[int, int]:
+    """The address of the string in a row of a column, and its length."""
+    values = i64_at(column, COLUMN_VALUES)
+    index = i64_at(column, COLUMN_OFFSET) + row
+    if i64_at(column, COLUMN_KIND) == KIND_TEXT32:
+        begin = i32_at(values, index)
+        end = i32_at(values, index + 1)
+    else:
+        begin = i64_at(values, index)
+        end = i64_at(values, index + 1)
+    return i64_at(column, COLUMN_TEXT) + begin, end - begin
+
+
 @compiled
 def look_up_columns(tested: int, count: int, which: int, row: int, rows: int) -> int:
     """Find the entries of all values of some columns, from a column and a row on; where there is no more room,
@@ -170,34 +195,19 @@ def look_up_columns(tested: int, count: int, which: int, row: int, rows: int) ->
         column = i64_at(each, TESTED_COLUMN)
         ids = i64_at(each, TESTED_IDS)
         null = i64_at(each, TESTED_NULL)
-        bitmap = i64_at(column, COLUMN_VALID)
-        bitmap_end = i64_at(column, COLUMN_VALID_END)
-        offset = i64_at(column, COLUMN_OFFSET)
-        values = i64_at(column, COLUMN_VALUES)
-        text = i64_at(column, COLUMN_TEXT)
         end = i64_at(column, COLUMN_TEXT_END)
-        narrow = i64_at(column, COLUMN_KIND) == KIND_TEXT32
         found = i64_at(each, TESTED_FOUND) if row > 0 else 0
-        # Validity is read 32 bits at a time; the bits before `row` are masked out below.
+        # Validity is read 32 bits at a time; those before `row` are left out.
         start = row & ~31
         while start < rows:
-            many = min(32, rows - start)
-            valid = (1 << many) - 1
-            if bitmap != 0:
-                valid = valid_bits(bitmap, bitmap_end, offset + start, many)
-            for index in range(max(start, row), start + many):
+            for index in range(max(start, row), min(start + 32, rows)):
                 put_i32(ids, index, null)
-            valid &= ~((1 << max(0, row - start)) - 1)
+            valid = valid_rows(column, start, rows, row)
             while valid != 0:
                 index = start + lowest_bit(valid)
                 valid &= valid - 1
-                if narrow:
-                    begin = i32_at(values, offset + index)
-                    length = i32_at(values, offset + index + 1) - begin
-                else:
-                    begin = i64_at(values, offset + index)
-                    length = i64_at(values, offset + index + 1) - begin
-                entry = find_or_add_entry(each, text + begin, length, end, index)
+                value, length = text_span(column, index)
+                entry = find_or_add_entry(each, value, length, end, index)
                 if entry < 0:
                     put_i64(each, TESTED_FOUND, found)
                     return which << 32 | index
@@ -224,33 +234,17 @@ def search_columns(
         each = tested + 8 * TESTED_FIELDS * which
         column = i64_at(each, TESTED_COLUMN)
         searches = i64_at(each, TESTED_PATTERNS)
-        bitmap = i64_at(column, COLUMN_VALID)
-        bitmap_end = i64_at(column, COLUMN_VALID_END)
-        offset = i64_at(column, COLUMN_OFFSET)
-        values = i64_at(column, COLUMN_VALUES)
-        text = i64_at(column, COLUMN_TEXT)
         end = i64_at(column, COLUMN_TEXT_END)
-        narrow = i64_at(column, COLUMN_KIND) == KIND_TEXT32
         most = i64_at(searches, PATTERNS_WORD_COUNT) + 1
         before = 0
         before_length = -1  # of the value before, in which nothing was found
         start = row & ~31
         while start < rows:
-            many = min(32, rows - start)
-            valid = (1 << many) - 1
-            if bitmap != 0:
-                valid = valid_bits(bitmap, bitmap_end, offset + start, many)
-            valid &= ~((1 << max(0, row - start)) - 1)
+            valid = valid_rows(column, start, rows, row)
             while valid != 0:
                 index = start + lowest_bit(valid)
                 valid &= valid - 1
-                if narrow:
-                    begin = i32_at(values, offset + index)
-                    length = i32_at(values, offset + index + 1) - begin
-                else:
-                    begin = i64_at(values, offset + index)
-                    length = i64_at(values, offset + index + 1) - begin
-                value = text + begin
+                value, length = text_span(column, index)
                 # The value before was equal, and nothing was found in it.
                 if length == before_length and equal_bytes(value, before, length):
                     continue
