@@ -3,11 +3,16 @@
     python benchmarks/shapes.py                             10,000 conditions of each shape; some minutes
     python benchmarks/shapes.py --baseline v0.1.0           beside that commit, in turns
     python benchmarks/shapes.py --sizes 10k 100k --only lower tags
+    python benchmarks/shapes.py --everyday                  other shapes that users write, without DuckDB
 
 Events come in Arrow batches of 8,192. Every commit runs in a process of its own on one core, and they take turns shape
 by shape; seconds are CPU seconds. A sample of the matches is compared with brute force, with the other commit and with
 DuckDB, and a difference ends the run with status 1. DuckDB counts the events of each condition, all conditions in one
 query; where ten thousand take it too long it gets fewer, and `~` marks its speed scaled to all of them.
+
+`× equality` is how many times as long an event takes as with as many equalities, the first of the everyday shapes;
+`check` is how many of a sample of conditions `palio check` calls slow, which is to be all of them above ten, and none
+below: `?` marks where it is not, by more than a factor of two.
 """
 
 from __future__ import annotations
@@ -34,6 +39,7 @@ from harness.clock import pin_to_one_core
 from harness.condition_shapes import SHAPES, Shape
 from harness.engines import duckdb_conditions
 from harness.engines.duckdb_conditions import Counted
+from harness.everyday_shapes import EVERYDAY_SHAPES
 from harness.report import figure, short
 from harness.shape_worker import BATCH, SAMPLE_EVENTS, Measured
 from rich.console import Console
@@ -43,6 +49,9 @@ from rich.table import Table
 
 _REPOSITORY = Path(__file__).resolve().parents[1]
 _WORKER = Path(__file__).resolve().parent / "harness" / "shape_worker.py"
+_SLOW = 10  # times an equality
+_NOISE = 2  # times, between two measurements on a shared machine
+_CHECKED = 300  # conditions that are given to `palio check`
 
 
 @dataclass
@@ -53,6 +62,16 @@ class Line:
     baseline: Measured | None = None
     duckdb: Counted | None = None
     error: str = ""
+    times_equality: float = 0.0
+    slow_share: float = 0.0
+    """The share of a sample of conditions that `palio check` calls slow."""
+
+    @property
+    def is_misjudged(self) -> bool:
+        """Whether `palio check` says something else than the measurement, by more than its noise."""
+        if self.slow_share > 0.5:
+            return self.times_equality < _SLOW / _NOISE
+        return self.times_equality > _SLOW * _NOISE
 
 
 class Worker:
@@ -85,7 +104,8 @@ class Worker:
 
 def main(arguments: list[str] | None = None) -> int:
     options = _options(arguments)
-    shapes = [shape for shape in SHAPES if any(each.lower() in shape.title.lower() for each in options.only)]
+    offered = EVERYDAY_SHAPES if options.everyday else SHAPES
+    shapes = [shape for shape in offered if any(each.lower() in shape.title.lower() for each in options.only)]
     core = pin_to_one_core()
     lines: list[Line] = []
     with ExitStack() as stack:
@@ -101,9 +121,12 @@ def main(arguments: list[str] | None = None) -> int:
         task = progress.add_task("", total=len(shapes) * len(options.sizes))
         try:
             for size in options.sizes:
+                equality = now.measure(EVERYDAY_SHAPES[0], size, options).events_per_second
                 for shape in shapes:
                     progress.update(task, description=f"{short(size)}, {shape.title}")
                     lines.append(_measure(shape, size, now, baseline, options))
+                    lines[-1].times_equality = equality / lines[-1].now.events_per_second
+                    lines[-1].slow_share = _called_slow(shape, options)
                     progress.advance(task)
         except KeyboardInterrupt:
             _say("interrupted; what was measured until now:")
@@ -128,7 +151,7 @@ def _measure(shape: Shape, size: int, now: Worker, baseline: Worker | None, opti
         line.baseline = _best(rounds[baseline])
         if not line.error and line.baseline.pairs != line.now.pairs:
             line.error = "the baseline has other matches"
-    if options.duckdb_seconds:
+    if options.duckdb_seconds and not options.everyday:
         line.duckdb = _duckdb(shape, line.now, options)
         if not line.error and line.duckdb.conditions and not _agree(line.now, line.duckdb):
             line.error = "DuckDB has other matches"
@@ -153,6 +176,17 @@ def _duckdb(shape: Shape, now: Measured, options: argparse.Namespace) -> Counted
         return duckdb_conditions.run(shape, wheres, batch, SAMPLE_EVENTS, options.duckdb_seconds)
     except ImportError:
         return Counted(note="DuckDB is not installed")
+
+
+def _called_slow(shape: Shape, options: argparse.Namespace) -> float:
+    """The share of some conditions of a shape that `palio check` calls slow, beside each other."""
+    from palio import Filter
+    from palio.cli.condition_diagnostics import why_slow
+    from palio.matching.columnar.computed_attributes import ExpressionUses
+
+    filters = [Filter.parse(where) for where in shape.wheres(max(1, _CHECKED // shape.fewer), options.seed)]
+    uses = ExpressionUses(each.tree for each in filters)
+    return sum(bool(why_slow(each, uses)) for each in filters) / len(filters)
 
 
 def _agree(now: Measured, counted: Counted) -> bool:
@@ -189,7 +223,7 @@ def _checkout(commit: str) -> Iterator[Path | None]:
 def _show(lines: list[Line], options: argparse.Namespace, where: str) -> None:
     console = Console()
     if not console.is_terminal:
-        console = Console(width=190)
+        console = Console(width=220)
     beside = options.baseline or "no baseline"
     table = Table(
         title="Conditions of one shape, CPU time", caption=f"{where}; baseline: {beside}",
@@ -197,7 +231,8 @@ def _show(lines: list[Line], options: argparse.Namespace, where: str) -> None:
     )  # fmt: skip
     table.add_column("shape", no_wrap=True)
     headers = [
-        "conditions", "events/s", "× base", "µs single", "× base", "adds/s", "× base", "slow", "matches\n/event",
+        "conditions", "events/s", "× base", "µs single", "× base", "adds/s", "× base", "×\nequality", "slow",
+        "check", "matches\n/event",
         "DuckDB\nevents/s", "× DuckDB", "answers",
     ]  # fmt: skip
     for header in headers:
@@ -213,7 +248,8 @@ def _show(lines: list[Line], options: argparse.Namespace, where: str) -> None:
             figure(now.events_per_second), _ratio(line, "events_per_second"),
             figure(now.microseconds_single), _ratio(line, "microseconds_single"),
             figure(now.adds_per_second), _ratio(line, "adds_per_second"),
-            "–" if now.slow is None else f"{now.slow:,}", figure(now.matches_per_event),
+            figure(line.times_equality), "–" if now.slow is None else f"{now.slow:,}",
+            f"{line.slow_share:.0%}" + "?" * line.is_misjudged, figure(now.matches_per_event),
             _duckdb_figure(line), _times(now.events_per_second, counted and counted.events_per_second),
             "[red]DIFFER[/red]" if line.error else "equal",
         )  # fmt: skip
@@ -272,6 +308,7 @@ def _options(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--only", nargs="+", default=[""], metavar="TEXT", help="shapes with one of these in their title"
     )
+    parser.add_argument("--everyday", action="store_true", help="the everyday shapes in place of the table's")
     parser.add_argument("--baseline", metavar="COMMIT", help="another commit of Palio to measure in the same run")
     parser.add_argument("--seconds", type=float, default=0.5, help="of CPU time for each measurement (default 0.5)")
     parser.add_argument("--rounds", type=int, default=2, help="in turns, of which the best counts (default 2)")

@@ -31,6 +31,7 @@ from harness import adapter
 from harness.answers import pairs_of_table
 from harness.clock import Budget, timed
 from harness.condition_shapes import SHAPES, Shape
+from harness.everyday_shapes import EVERYDAY_SHAPES
 
 BATCH = 8_192
 MAX_BATCHES = 24
@@ -154,7 +155,7 @@ def _dicts(batch: pa.RecordBatch) -> list[dict[str, Any]]:
 
 def main() -> None:
     adapter.wait_for_kernels()
-    shapes = {shape.title: shape for shape in SHAPES}
+    shapes = {shape.title: shape for shape in (*SHAPES, *EVERYDAY_SHAPES)}
     results, sys.stdout = sys.stdout, sys.stderr  # whatever is printed on the way is no result
     for line in sys.stdin:
         request = json.loads(line)

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from itertools import islice
+
 import pytest
 from harness.condition_shapes import SHAPES, Shape
+from harness.everyday_shapes import EVERYDAY_SHAPES
+from numpy.random import default_rng
 
 from palio import Event, Filter, Matcher
 from palio.cli.condition_diagnostics import why_slow
@@ -43,9 +47,49 @@ def equalities() -> float:
     return work_per_event(SHAPES[0])
 
 
-@pytest.mark.parametrize("shape", SHAPES, ids=lambda shape: shape.title)
+# How often a pattern is tried does not show in a match.
+@pytest.mark.parametrize("shape", [each for each in SHAPES if "LIKE" not in each.title], ids=lambda shape: shape.title)
 def test_what_causes_ten_times_the_work_of_equalities_is_called_slow(shape: Shape, equalities: float) -> None:
     filters = [Filter.parse(where) for where in conditions_of(shape)]
     uses = ExpressionUses(each.tree for each in filters)
     called = sum(bool(why_slow(each, uses)) for each in filters)
     assert (called > len(filters) / 2) == (work_per_event(shape) > SLOW * equalities)
+
+
+# Where statistics and check judge alike, one by one, and in bulk.
+@pytest.mark.parametrize("shape", [*SHAPES, *EVERYDAY_SHAPES], ids=lambda shape: shape.title)
+def test_statistics_count_the_conditions_that_check_calls_slow(shape: Shape) -> None:
+    wheres = shape.wheres(40 // shape.fewer)
+    filters = [Filter.parse(where) for where in wheres]
+    uses = ExpressionUses(each.tree for each in filters)
+    called = sum(bool(why_slow(each, uses)) for each in filters)
+    bulk, single = Matcher(background=False), Matcher(background=False)
+    bulk.add_many(map(str, range(len(wheres))), wheres)
+    for number, where in enumerate(wheres):
+        single.add(str(number), where)
+    single.merge()
+    assert bulk.statistics().slow == single.statistics().slow == called
+
+
+# The classes as `benchmarks/shapes.py` measured them, with ten thousand conditions.
+MEASURED_SLOW = {
+    "name RLIKE 'ab[a-m]+c'", "a * i + b * j > k, all different", "city <> '{word}'",
+    "city NOT IN ('{word}', '{word}')", "code NOT IN ({n}, {n})", "NOT (city = '{word}')",
+    "city IS DISTINCT FROM '{word}'", "name NOT LIKE '%{abcd}%'", "name RLIKE '^{bc}[a-m]+{bc}'",
+    "name RLIKE '{bc}[a-m]+{bc}'", "name RLIKE '{abcd}|{abcd}'", "name RLIKE '[{bc}][{bc}]+'",
+    "CASE WHEN price > {n} THEN 1 ELSE 0 END = 1", "price / {n} > 500", "qty % {n} = 99",
+    "ended - started > INTERVAL {n} SECONDS", "ended > started + INTERVAL {n} SECONDS",
+    "exists(tags, t -> t = '{word}')", "region IS NULL",
+}  # fmt: skip
+
+
+def test_the_shapes_that_were_measured_to_be_slow_are_called_slow() -> None:
+    found = set()
+    for shape in (*SHAPES, *EVERYDAY_SHAPES):
+        sample = 400 if shape.title == "a < b" else 20  # of whose expressions there are a hundred
+        wheres = islice(shape.conditions(default_rng(0), 10_000), sample)
+        filters = [Filter.parse(where) for where in wheres]
+        uses = ExpressionUses(each.tree for each in filters)
+        if sum(bool(why_slow(each, uses)) for each in filters) > len(filters) / 2:
+            found.add(shape.title)
+    assert found == MEASURED_SLOW

@@ -12,10 +12,10 @@ from palio.matching.matcher import Matcher
 
 QUICK = [
     "x = 1", "x > 3", "x IN ('a', 'b')", "x IS NOT NULL", "x LIKE 'a%'", "x LIKE '%abc%'", "x ILIKE '%abc'",
-    "x RLIKE 'abc[0-9]+'", "x RLIKE '(?i)abc'",
+    "x RLIKE 'abcd[0-9]+'", "x RLIKE '(?i)abcd'", "x RLIKE '^abc[0-9]+'", "x RLIKE 'ab'", "x RLIKE '^a'",
     "x = 1 AND y IS NULL", "x = 1 OR y = 2", "x <> 3 AND y = 1", "TRUE",
     "FALSE", "x = 1 AND y NOT LIKE '%a%'", "array_contains(x, 'a')",
-    "x LIKE 'a%b%c'", "x RLIKE '^a[a-m]+c'", "x RLIKE 'ab|cd'", "x RLIKE '(?i)ab+'",
+    "x LIKE 'ab%c%d'", "x LIKE '_abc%'",
 ]  # fmt: skip
 ASKED_ALWAYS = ["x IS NULL", "x IS NULL AND y IS NULL", "x = 1 OR y IS NULL", "x IS NULL OR x > 3"]
 SLOW = {
@@ -31,6 +31,14 @@ SLOW = {
     "x LIKE '___'": "x LIKE '___' has no fixed text to look for",
     "x RLIKE '[0-9]+'": "write a text that every match has",
     "x RLIKE 'a.*b'": "has no fixed text longer than a character: tried on nearly each distinct value of x",
+    "x LIKE 'a%b%c'": "has no fixed text longer than a character",
+    "x LIKE '%ab%cd%'": "is tried on each distinct value of x with its fixed text, which has 2 characters",
+    "x RLIKE 'ab[a-m]+c'": "which has 2 characters (about 500 × an equality); write a longer text that every match has",
+    "x RLIKE 'abc[0-9]+'": "or say with ^ that a value begins with it",
+    "x RLIKE '(?i)ab+'": "which has 2 characters",
+    "x RLIKE '^ab[a-m]+c'": "which has 2 characters (about 50 × an equality)",
+    "x RLIKE 'abcd|efgh'": "which has 4 characters (about 10 × an equality)",
+    "x <> 5 OR y = 1": "it only says what is not wanted",
     "x RLIKE 'abc.{70}'": "has more than 62 characters with its repetitions written out",
     "upper(x) = 'A'": "upper(x) is computed for each event",
     "a < b AND c = 1": "a < b is evaluated on each event that meets the rest (about 300 × an equality there)",
@@ -65,6 +73,14 @@ def test_an_expression_that_many_share_is_not_slow() -> None:
     filters = [Filter.parse(f"upper(x) = 'A{number}'") for number in range(4)] + [Filter.parse("lower(x) = 'a'")]
     uses = ExpressionUses(each.tree for each in filters)
     assert [bool(why_slow(each, uses)) for each in filters] == [False, False, False, False, True]
+
+
+@pytest.mark.parametrize("condition", [*QUICK, *SLOW])
+def test_statistics_call_slow_what_check_calls_slow(condition: str) -> None:
+    matcher = Matcher(background=False)
+    matcher.add_many(["alone"], [condition])
+    is_always = condition == "TRUE"  # which has a finding of its own
+    assert matcher.statistics().slow == (is_always or bool(why_slow(Filter.parse(condition))))
 
 
 def test_statistics_count_as_check_does() -> None:

@@ -12,17 +12,20 @@ from palio.filters.filter import Filter
 from palio.matching.access_paths import AccessPaths
 from palio.matching.matcher import Matcher
 
-ALONE: dict[str, list[tuple[str, str, str]]] = {
+ALONE: dict[str, list[tuple[str, str, str] | tuple[str, str, str, int]]] = {
     "price > 5 AND city = 'x'": [("attribute", "price", ""), ("attribute", "city", "")],
     "lower(name) = 'x'": [("computed attribute", "lower(name)", "")],
-    "k = 1 AND lower(name) = 'x'": [("attribute", "k", ""), ("residual", "", "")],
+    "k = 1 AND lower(name) = 'x'": [("attribute", "k", ""), ("residual", "", "", 300)],
     "left(city, 3) = 'abc'": [("attribute", "city", "")],
     "name LIKE 'a%bcd%e'": [("pattern", "name", "bcd")],
-    "name RLIKE 'abc[0-9]'": [("pattern", "name", "abc")],
-    "name LIKE '__'": [("pattern", "name", "")],
+    "name RLIKE 'abcd[0-9]'": [("pattern", "name", "abcd")],
+    "name RLIKE 'abc[0-9]'": [("pattern", "name", "abc", 50)],
+    "name LIKE '__'": [("pattern", "name", "", 500)],
+    "name <> 'a' AND k IS NOT NULL": [("attribute", "name", "", 100), ("attribute", "k", "")],
+    "name <> 'a' AND k = 1": [("attribute", "name", ""), ("attribute", "k", "")],
     "array_contains(tags, 'x')": [("array elements", "tags", "")],
     "a < b": [("computed attribute", "(a < b)", "")],
-    "x IS NULL": [("every event", "x", "")],
+    "x IS NULL": [("every event", "x", "", 100)],
     "x IS NULL AND y = 1": [("attribute", "x", ""), ("attribute", "y", "")],
 }
 

@@ -21,31 +21,27 @@ from palio.filters.explanation import as_written
 from palio.filters.expressions.ast import Call, Expression, Literal, walk
 from palio.filters.filter import Filter
 from palio.filters.normal_form import normal
-from palio.filters.position_automaton import MAX_POSITIONS
-from palio.filters.regex_outline import outline
 from palio.filters.sql_writer import to_sql
 from palio.filters.tree import NOTHING, And, Leaf, Node, Or, Residual, domain_of, leaves
-from palio.filters.value_predicates import Like, Rlike, Test
-from palio.filters.value_sets import PRESENT
-from palio.matching.access_paths import AccessPaths, is_always_candidate
+from palio.matching.access_paths import AccessPaths, is_always_candidate, only_excludes
 from palio.matching.columnar.computed_attributes import (
     MIN_SHARING_CONDITIONS,
     ExpressionUses,
     computed_attribute,
     expression_text,
 )
+from palio.matching.columnar.pattern_costs import pattern_cost
 from palio.matching.relative_costs import (
     ASKED_ALWAYS_COST,
     RESIDUAL_COST,
-    UNFILED_PATTERN_COST,
     relative_cost,
+    rounded_cost,
 )
 from palio.network.security.quotas import BrokerLimits, check_cost
 
 _MAX_CONDITION_WIDTH: Final = 60
 _MAX_QUOTED_CONDITIONS: Final = 3
 _MAX_COMPARED_LEAVES: Final = 100  # of one AND; every pair is compared
-_WITHOUT_TEXT: Final = "has no fixed text to look for: tried on each {values}", "write a text that every match has"
 _COMPARISONS: Final = frozenset(["=", "<>", "<", "<=", ">", ">=", "like", "ilike", "rlike"])
 
 
@@ -165,7 +161,7 @@ def _index_reasons(filter: Filter, uses: ExpressionUses | None) -> list[SlowCond
     if uses is None:
         uses = ExpressionUses([tree])
     reasons = [*_expression_reasons(uses.unshared(tree)), *_residual_reasons(filter, uses)]
-    if not reasons and _only_excludes(tree):
+    if not reasons and only_excludes(tree):
         names = " and ".join(sorted(filter.attributes))
         reason = f"it only says what is not wanted: nearly every event with {names} is a candidate"
         reasons.append(SlowCondition(_with_cost(reason, ASKED_ALWAYS_COST), "add a condition that says what is wanted"))
@@ -173,7 +169,7 @@ def _index_reasons(filter: Filter, uses: ExpressionUses | None) -> list[SlowCond
 
 
 def _with_cost(reason: str, times: int) -> str:
-    return f"{reason} (about {times:,} × an equality)"
+    return f"{reason} (about {rounded_cost(times):,} × an equality)"
 
 
 def _unindexed_reason(node: Node) -> SlowCondition:
@@ -232,56 +228,18 @@ def _listed(texts: list[str]) -> str:
     return f"{', '.join(found[:-1])} and {found[-1]} are" if len(found) > 1 else f"{found[0]} is"
 
 
-def _only_excludes(tree: Node) -> bool:
-    conditions = list(leaves(tree))
-    return any(map(_is_negation, conditions)) and all(
-        _is_negation(each) or (isinstance(each, Leaf) and each.values == PRESENT) for each in conditions
-    )
-
-
-def _is_negation(condition: Leaf | Residual) -> bool:
-    """Whether a condition admits all values of a kind but some in the middle, or but those of a pattern."""
-    if not isinstance(condition, Leaf) or any(test.wanted for test in condition.values.tests):
-        return False
-    # Inside at the lowest value and an even number of cuts: unbounded at both ends, with gaps in between.
-    parts = [part for part in condition.values.parts if not part.is_empty]
-    if not all(part.inside and len(part.cuts) % 2 == 0 for part in parts):
-        return False
-    return bool(condition.values.tests) or any(part.cuts for part in parts)
-
-
 def _pattern_reasons(tree: Node) -> list[SlowCondition]:
     reasons: dict[SlowCondition, None] = {}
     for condition in leaves(tree):
         if not isinstance(condition, Leaf):
             continue
         for test in condition.values.tests:
-            found = _why_slow_pattern(test)
-            if found is not None:
-                why, remedy = found
+            cost = pattern_cost(test.pattern)
+            if cost.is_slow:
                 written = _quoted([Leaf(condition.attribute, domain_of(test).where([test]))])
-                reason = f"{written} {why.format(values=f'distinct value of {condition.attribute}')}"
-                reasons[SlowCondition(_with_cost(reason, UNFILED_PATTERN_COST), remedy)] = None
+                reason = f"{written} {cost.reason.format(values=f'distinct value of {condition.attribute}')}"
+                reasons[SlowCondition(_with_cost(reason, cost.times), cost.remedy)] = None
     return list(reasons)
-
-
-def _why_slow_pattern(test: Test) -> tuple[str, str] | None:
-    """Why a pattern is tried on many values, `{values}` for their name, and a remedy; None where most are ruled out."""
-    if isinstance(test.pattern, Like):
-        return None if test.pattern.pattern.literals else _WITHOUT_TEXT
-    if not isinstance(test.pattern, Rlike):
-        return None
-    clauses, automaton = outline(test.pattern.regex.text)
-    if not clauses:
-        return _WITHOUT_TEXT
-    if automaton is None:
-        return (
-            f"has more than {MAX_POSITIONS} characters with its repetitions written out, or a \\B: tried one by one on "
-            "each {values} with its fixed text"
-        ), "write fewer repetitions"
-    if all(len(text) == 1 and not at_start for clause in clauses for text, at_start in clause):
-        return "has no fixed text longer than a character: tried on nearly each {values}", "write a longer text"
-    return None
 
 
 def _quoted(conditions: Iterable[Node]) -> str:

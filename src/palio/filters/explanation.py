@@ -38,8 +38,14 @@ class AccessPath:
     """The attribute, or the expression, whose values are looked up; empty where there is none."""
     text: str = ""
     """Of a pattern, the text that a value needs and that it is looked for by; empty where it has none."""
+    times_equality: int = 0
+    """How many times the cost of an equality the condition costs an event; 0 where it is ten at most, and not slow."""
 
     def __str__(self) -> str:
+        slow = f" (slow: about {self.times_equality:,} × an equality)" if self.times_equality else ""
+        return self._meaning() + slow
+
+    def _meaning(self) -> str:
         match self.kind:
             case "attribute":
                 return f"looked up by {self.key}"
@@ -58,9 +64,14 @@ class AccessPath:
             case "every event":
                 return "no index: evaluated on every event"
 
-    def as_dict(self) -> dict[str, str]:
+    def as_dict(self) -> dict[str, str | int]:
         """The path as JSON content."""
-        named = {"kind": self.kind, "key": self.key, "text": self.text}
+        named: dict[str, str | int] = {
+            "kind": self.kind,
+            "key": self.key,
+            "text": self.text,
+            "times_equality": self.times_equality,
+        }
         return {name: value for name, value in named.items() if value}
 
 

@@ -17,6 +17,7 @@ from palio.filters.kinds import Kind
 from palio.filters.like import LikePattern
 from palio.filters.tree import And, Leaf, Node, Or, Residual
 from palio.filters.value_predicates import Computed, Like, Rlike
+from palio.filters.value_sets import PRESENT
 from palio.matching.columnar.array_members import membership_in
 from palio.matching.columnar.computed_attributes import (
     ExpressionUses,
@@ -27,6 +28,8 @@ from palio.matching.columnar.computed_attributes import (
     names_restricted,
     of_any_kind,
 )
+from palio.matching.columnar.pattern_costs import pattern_cost
+from palio.matching.relative_costs import ASKED_ALWAYS_COST, RESIDUAL_COST, rounded_cost
 
 
 class AccessPaths:
@@ -36,6 +39,7 @@ class AccessPaths:
         """Of a tree in an index that holds attributes of these names, those of expressions among them."""
         self._indexed = set(map(of_any_kind, indexed))
         self._is_always_candidate = is_always_candidate(tree)
+        self._only_excludes = not self._is_always_candidate and only_excludes(tree)
 
     @classmethod
     def alone(cls, tree: Node) -> AccessPaths:
@@ -49,11 +53,14 @@ class AccessPaths:
         if any(isinstance(test.pattern, Computed) for test in condition.values.tests):
             return self._of_expression(condition)
         if self._is_always_candidate and _holds_without_value(condition):
-            return AccessPath("every event", condition.attribute)
+            return AccessPath("every event", condition.attribute, times_equality=ASKED_ALWAYS_COST)
         for test in condition.values.tests:
             if test.wanted and isinstance(test.pattern, Like | Rlike):
-                return AccessPath("pattern", condition.attribute, _text_needed(test.pattern))
-        return AccessPath("attribute", condition.attribute)
+                cost = pattern_cost(test.pattern)
+                times = rounded_cost(cost.times) if cost.is_slow else 0
+                return AccessPath("pattern", condition.attribute, _text_needed(test.pattern), times)
+        is_slow = self._only_excludes and _is_negation(condition)
+        return AccessPath("attribute", condition.attribute, times_equality=ASKED_ALWAYS_COST if is_slow else 0)
 
     def _of_residual(self, residual: Residual) -> AccessPath:
         member = membership_in(residual)
@@ -73,7 +80,9 @@ class AccessPaths:
         return self._residual()
 
     def _residual(self) -> AccessPath:
-        return AccessPath("every event" if self._is_always_candidate else "residual", "")
+        if self._is_always_candidate:
+            return AccessPath("every event", "", times_equality=ASKED_ALWAYS_COST)
+        return AccessPath("residual", "", times_equality=RESIDUAL_COST)
 
 
 def _text_needed(pattern: Like | Rlike) -> str:
@@ -103,3 +112,30 @@ def _is_always_candidate(node: Node) -> bool:
             return any(_is_always_candidate(child) for child in children)
         case Residual():
             return membership_in(node) is None
+
+
+def only_excludes(node: Node) -> bool:
+    """Whether a tree only says what is not wanted, so that nearly every event with its attributes matches."""
+    match node:
+        case And(children):
+            return any(map(only_excludes, children)) and all(only_excludes(each) or _is_any(each) for each in children)
+        case Or(children):
+            return any(map(only_excludes, children))
+        case Leaf():
+            return _is_negation(node)
+    return False
+
+
+def _is_any(node: Node) -> bool:
+    return isinstance(node, Leaf) and node.values == PRESENT
+
+
+def _is_negation(leaf: Leaf) -> bool:
+    """Whether a condition admits all values of a kind but some in the middle, or but those of a pattern."""
+    if any(test.wanted for test in leaf.values.tests):
+        return False
+    # Inside at the lowest value and an even number of cuts: unbounded at both ends, with gaps in between.
+    parts = [part for part in leaf.values.parts if not part.is_empty]
+    if not all(part.inside and len(part.cuts) % 2 == 0 for part in parts):
+        return False
+    return bool(leaf.values.tests) or any(part.cuts for part in parts)

@@ -75,5 +75,5 @@ def _renumbered(segment: Segment, more: int) -> Segment:
         segment.runs + np.int32(more),
         segment.residual_numbers + np.int32(more),
         segment.computed_numbers + np.int32(more),
-        segment.unshared,
+        segment.slow,
     )

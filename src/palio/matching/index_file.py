@@ -94,7 +94,7 @@ def _write_segment(writer: _IndexWriter, segment: Segment) -> dict[str, Any]:
         "runs": writer.array(segment.runs),
         "unsure": writer.array(segment.residual_numbers),
         "computed": writer.array(segment.computed_numbers),
-        "unshared": segment.unshared,
+        "unshared": segment.slow,
     }
 
 

@@ -47,8 +47,9 @@ class Statistics:
     index_bytes: int
     beside_bytes: int
     slow: int
-    """Subscriptions that cost an event more than ten equalities do: those without a value to file under, those with an
-    expression that few share, and the residuals."""
+    """Subscriptions that cost an event more than ten equalities do: those without a value to file under, those that
+    only exclude, those with a slow pattern or an expression that few share, and the residuals; `palio check` says why.
+    """
     computed: int
     """Expressions that are computed for every event, or for a batch in columns."""
     residuals: int
@@ -435,7 +436,7 @@ class Matcher:
             index_bytes=sum(segment.nbytes for segment in snapshot.segments) + snapshot.tombstones.nbytes,
             beside_bytes=snapshot.catalogue.nbytes,
             slow=sum(
-                int(segment.postings.always) + segment.unshared + len(segment.residual_numbers)
+                int(segment.postings.always) + segment.slow + len(segment.residual_numbers)
                 for segment in snapshot.segments
             ),
             computed=len(

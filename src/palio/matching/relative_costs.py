@@ -16,8 +16,6 @@ from palio.matching.columnar.vector_evaluation import has_vector_form
 
 ASKED_ALWAYS_COST: Final = 100
 """Of a condition that every event is a candidate for: 9 nanoseconds."""
-UNFILED_PATTERN_COST: Final = 100
-"""Of a pattern that is tried on every distinct value: 8 nanoseconds."""
 RESIDUAL_COST: Final = 300
 """Of a condition that is evaluated on a candidate: 3 microseconds, where an equality takes 10 nanoseconds."""
 _IN_PROGRAM: Final = 20  # 1 to 3 nanoseconds
@@ -31,3 +29,8 @@ def relative_cost(expression: Expression) -> int:
     if functions <= FUNCTIONS_OF_PROGRAMS:
         return _IN_PROGRAM
     return _IN_VECTORS if all(map(has_vector_form, functions)) else _BY_DISTINCT_VALUE
+
+
+def rounded_cost(times: int) -> int:
+    """One digit of a cost, because a cost is told by its order."""
+    return round(times, 1 - len(str(times)))

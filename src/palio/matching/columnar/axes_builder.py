@@ -87,6 +87,7 @@ class AxesBuilder:
         self.virtual_axes: set[int] = set()
         self.behind = 0  # how many virtual axes come behind all others
         self.largest_axis = -1
+        self._laid_out: list[Int64s] | None = None
 
     def declare(self, axis: int) -> None:
         """Say that there is an axis, whether or not a condition stands on it."""
@@ -187,14 +188,44 @@ class AxesBuilder:
         return texts
 
     def rows(self) -> list[Int64s]:
-        """All handles: axis, region, lower and upper cut."""
+        """All handles: axis, region, lower and upper cut. Nothing is added afterwards."""
+        if self._laid_out is not None:
+            return self._laid_out
         self._flush()
         none = np.empty(0, np.int64)
         axis, *others = (np.concatenate([none, *(each[field] for each in self._row_arrays)]) for field in range(4))
         in_front = max(self.largest_axis, int(axis[axis < FIRST_VIRTUAL_AXIS].max(initial=-1))) + 1
         self.largest_axis = in_front + self.behind - 1
         self.virtual_axes.update(range(in_front, in_front + self.behind))
-        return [np.where(axis >= FIRST_VIRTUAL_AXIS, axis - FIRST_VIRTUAL_AXIS + in_front, axis), *others]
+        self._laid_out = [np.where(axis >= FIRST_VIRTUAL_AXIS, axis - FIRST_VIRTUAL_AXIS + in_front, axis), *others]
+        return self._laid_out
+
+    def excluding_rows(self, handles: Int64s, owners: Int64s, count: int) -> Flags:
+        """Which rows exclude some values, and want all others that their attributes have.
+
+        `handles` are the intervals of rows, `owners` the row of each. On each axis of such a row some interval has no
+        beginning and some has no end, or the axis is that of a pattern that must not match.
+        """
+        axis, region, lower, upper = self.rows()
+        begins, ends = (region >= 0) & (lower == UNBOUNDED), (region >= 0) & (upper == UNBOUNDED)
+        is_virtual = np.zeros(self.largest_axis + 1, np.bool_)
+        is_virtual[list(self.virtual_axes)] = True
+        # What must not hit stands at 0 of an axis of two slots; any value is what an attribute has.
+        is_miss = (region == FIXED) & (lower == 0) & (upper == 0) & is_virtual[axis]
+        is_any = (region == PRESENT) | (begins & ends)
+        # Few rows have both ends, or a pattern that must not match; only those are looked at axis by axis.
+        may = np.zeros(count, np.bool_)
+        may[owners[(begins & ~ends)[handles] | is_miss[handles]]] = True
+        chosen = may[owners]
+        handles, owners = handles[chosen], owners[chosen]
+        pairs, which = np.unique(owners * (self.largest_axis + 1) + axis[handles], return_inverse=True)
+        has = [np.zeros(len(pairs), np.bool_) for _ in range(3)]
+        for flags, held in zip(has, (begins, ends, is_miss | is_any), strict=True):
+            flags[which[held[handles]]] = True
+        excludes = (has[0] & has[1]) | has[2]
+        found = may
+        found[pairs[~excludes] // (self.largest_axis + 1)] = False
+        return found
 
     def finish(self) -> tuple[Axes, SlotIntervals]:
         """The axes, and the interval of slots of every handle."""
@@ -215,6 +246,8 @@ _MIN_HINTED_CUTS: Final = 32
 # it stays in the second cache.
 _MAX_RANKS_PER_CUT: Final = 16
 _MAX_RANKS: Final = 1 << 16
+_MIN_SEPARATE_CUTS: Final = 256  # of a region, for which those of an axis are in different buckets
+_BUCKET_BITS: Final = 4  # of the coarsest buckets of an axis, as postings have them
 
 
 class SlotAssignment:
@@ -330,12 +363,20 @@ class SlotAssignment:
             self.groups[axis, int(region == Region.BYTES)] = facts[5:7]
 
     def _slots(self) -> None:
-        """Number the slots: every region begins where the one before it ends."""
+        """Number the slots: every region begins behind the one before it, in a bucket of its own.
+
+        A comparison with a timestamp is one with dates too, up to the last of them. Postings file both under the
+        buckets of slots that they touch, and the first timestamps would meet all ranges of dates in vain.
+        """
+        counts = self.rows[:, [_FIELD[region] + 2 for region in Region]]
+        many = np.where(counts.max(axis=1) >= _MIN_SEPARATE_CUTS, counts.sum(axis=1), 1)
+        width = np.left_shift(1, np.maximum(0, np.frexp(2 * many)[1] - _BUCKET_BITS)).astype(np.int64)
         next_slot = np.full(len(self.rows), FIRST_REGION_SLOT, np.int64)
         for region in Region:
             at = _FIELD[region]
-            self.rows[:, at] = next_slot
-            next_slot += self.rows[:, at + 2] + 1
+            has_both = (self.rows[:, at + 2] > 0) & (next_slot >= width)
+            self.rows[:, at] = np.where(has_both, -(-next_slot // width) * width, next_slot)
+            next_slot = self.rows[:, at] + self.rows[:, at + 2] + 1
         virtual = np.array(sorted(self.builder.virtual_axes), np.int64)
         next_slot[virtual] = 2
         self.rows[:, AXIS_SIZE] = next_slot

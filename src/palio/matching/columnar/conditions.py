@@ -36,12 +36,14 @@ from palio.matching.columnar.axes import Axes
 from palio.matching.columnar.axes_builder import FIRST_VIRTUAL_AXIS, AxesBuilder
 from palio.matching.columnar.computed_attributes import (
     MAX_CONJUNCTIONS,
+    MIN_SHARING_CONDITIONS,
     ExpressionUses,
     has_computed_conditions,
     kind_within,
     lift_tree,
 )
 from palio.matching.columnar.layout import FAIL, MATCH
+from palio.matching.columnar.pattern_costs import pattern_cost
 from palio.matching.columnar.postings import Conjunctions
 from palio.matching.columnar.slot_order import Region
 
@@ -112,6 +114,8 @@ class ConditionsBuilder:
         self.residual_numbers: set[int] = set()  # numbers of subscriptions with residuals
         self.computed_numbers: set[int] = set()  # numbers of those with conditions on computed attributes
         self.unshared_numbers: set[int] = set()  # numbers of those with an expression that few others share
+        self._few: list[tuple[str, list[int]]] = []  # computed attributes with numbers that have them, few at a time
+        self._slow_handles: set[int] = set()  # on axes of patterns that cost more than some equalities
         self._computed: list[tuple[int, Node]] = []
         self._computed_uses: Counter[str] = Counter()  # of computed attributes, by conditions that have no tree
         self._rows: list[_Rows] = []
@@ -213,13 +217,15 @@ class ConditionsBuilder:
     def interval_of_pattern(self, attribute: str, pattern: Pattern) -> int:
         """The handle of the interval of events whose value of an attribute matches a pattern."""
         test = Test(pattern)
-        return self._hit(self.axis((attribute, test)), True, selectivity_of(test))
+        return self._tested(self._hit(self.axis((attribute, test)), True, selectivity_of(test)), pattern)
 
     def count_computed(self, numbers: Int64s, names: Iterable[str]) -> None:
         """Count conditions on computed attributes whose intervals are made already."""
         self.computed_numbers.update(numbers.tolist())
         for name in names:
             self._computed_uses[name] += len(numbers)
+            if len(numbers) < MIN_SHARING_CONDITIONS:
+                self._few.append((name, numbers.tolist()))
 
     def _add_conjunction(self, number: int, conditions: Iterable[Leaf | Residual], rest: Iterable[Node]) -> None:
         rows = _Rows(number, [])
@@ -329,7 +335,7 @@ class ConditionsBuilder:
         plain = ValueSet(values.parts)
         for test in sorted(values.tests, key=lambda test: (not test.wanted, test.key)):
             axis = self.axis((attribute, Test(test.pattern)))
-            encoded.tests.append(self._hit(axis, test.wanted, selectivity_of(test)))
+            encoded.tests.append(self._tested(self._hit(axis, test.wanted, selectivity_of(test)), test.pattern))
         if any(test.wanted and plain == domain_of(test) for test in values.tests):
             return encoded  # a hit already says that the value is in the interval part
         self._intervals(attribute, plain, encoded)
@@ -340,6 +346,11 @@ class ConditionsBuilder:
         handle = self._fixed(axis, int(wanted), int(wanted), share if wanted else np.inf)
         if wanted:
             self._hits.add(handle)
+        return handle
+
+    def _tested(self, handle: int, pattern: Pattern) -> int:
+        if pattern_cost(pattern).is_slow:
+            self._slow_handles.add(handle)
         return handle
 
     def _intervals(self, attribute: str, values: ValueSet, encoded: _Encoded) -> None:
@@ -440,6 +451,32 @@ class ConditionsBuilder:
             program=program,
             shares=self._axis_shares(),
         )
+
+    def slow_numbers(self) -> set[int]:
+        """The numbers of subscriptions that cost an event more than ten equalities do, though the index decides them.
+
+        They have a slow pattern, an expression that few share, or exclude so little that nearly every event matches.
+        To be asked once all are added, and computed conditions too: after `finish`.
+        """
+        found = set(self.unshared_numbers)
+        for name, few in self._few:
+            if self._computed_uses[name] < MIN_SHARING_CONDITIONS:
+                found.update(few)
+        for rows in self._rows:
+            if not self._slow_handles.isdisjoint([*rows.handles, *(handle for handle, _, _ in rows.program)]):
+                found.add(rows.number)
+        numbers = np.concatenate([*(each[0] for each in self._plain), [rows.number for rows in self._rows]])
+        lengths = np.concatenate([*(each[1] for each in self._plain), _lengths(self._rows, "handles")])
+        handles = np.concatenate([*(each[2] for each in self._plain), _flat([rows.handles for rows in self._rows])])
+        owners = np.repeat(np.arange(len(numbers)), lengths)
+        slow = np.isin(handles, np.fromiter(self._slow_handles, np.int64)) if self._slow_handles else np.zeros(0, bool)
+        if len(slow):
+            found.update(numbers[owners[slow]].tolist())
+        has_program = np.zeros(len(numbers), np.bool_)
+        has_program[len(numbers) - len(self._rows) :] = [bool(rows.program) for rows in self._rows]
+        excluding = self.axes.excluding_rows(handles, owners, len(numbers)) & ~has_program
+        found.update(numbers[excluding].tolist())
+        return found
 
     def _axis_shares(self) -> Floats:
         """Per axis: what share of events hits it at least, where it is the axis of a test."""

@@ -54,7 +54,7 @@ class Segment:
         runs: Int32s,
         residual_numbers: Int32s,
         computed_numbers: Int32s,
-        unshared: int,
+        slow: int,
     ) -> None:
         """The axes are those of the attributes, then those of the tests, which are made when they are needed."""
         self.encoder = SegmentEncoder(attributes, tests, axes)
@@ -63,7 +63,7 @@ class Segment:
         self.size = int((runs[:, 1] - runs[:, 0]).sum())
         self.residual_numbers = residual_numbers  # sorted; their candidates must be checked
         self.computed_numbers = computed_numbers  # sorted; they have conditions on computed attributes
-        self.unshared = unshared  # subscriptions without residuals for which an expression is computed that few share
+        self.slow = slow  # subscriptions that are slow, beside those with residuals and those always asked
         self.searcher = Searcher(axes, postings)
         self._caches: list[PatternCache] = []
         # For the schema of the last batch, by whether its columns were named by paths.
@@ -78,8 +78,9 @@ class Segment:
         residual, computed = (
             np.array(sorted(each), np.int32) for each in (builder.residual_numbers, builder.computed_numbers)
         )
-        unshared = len(builder.unshared_numbers - builder.residual_numbers)
-        return cls(attributes, lambda: tests, axes, postings, runs, residual, computed, unshared)
+        always = conjunctions.ids[np.asarray(postings.is_always)].tolist()
+        slow = len(builder.slow_numbers() - builder.residual_numbers - set(always))
+        return cls(attributes, lambda: tests, axes, postings, runs, residual, computed, slow)
 
     @property
     def nbytes(self) -> int:
