@@ -100,7 +100,9 @@ class SealedScenario(Scenario):
 
 def run_scenario(combination: Combination, seed: int, faulty: bool, breaks: bool, circles: bool) -> None:
     choices = choices_of(combination)
-    choices["options"] = {**combination.options, "completeness": 0.02, **(FAULTY_LINKS if faulty else {})}
+    # Watermarks are sealed, too, where there can be any.
+    complete = {} if combination.has_homes or combination.has_publisher_trees else {"completeness": 0.02}
+    choices["options"] = {**combination.options, **complete, **(FAULTY_LINKS if faulty else {})}
     net = SealedScenario(seed, choices, breaks, circles).run(30)
     verdict = net.verdict()
     assert verdict.is_right, f"seed {seed}, {faulty=}, {breaks=}, {circles=}\n{verdict}"

@@ -17,7 +17,7 @@ commonest types and calls nothing for them.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from palio.errors import EventError
@@ -142,6 +142,12 @@ _paths = PathCache()
 def path_of_name(name: str, limits: Limits) -> str:
     """The path of a member of an event by its name; `EventError` where it cannot be one."""
     return _paths.inside(None).get(name) or _paths.learn(name, None, limits)
+
+
+def are_paths(names: Iterable[str], limits: Limits) -> bool:
+    """Whether names of members are paths as they stand; `EventError` where one cannot be a name."""
+    known = _paths.inside(None)
+    return all(known.get(name) == name or path_of_name(name, limits) == name for name in names)
 
 
 def flatten(content: Any, limits: Limits) -> dict[str, Value]:

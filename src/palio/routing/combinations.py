@@ -178,15 +178,18 @@ class Combination:
     def _refusal_by_sealing(self) -> str | None:
         if not self.is_sealed:
             return None
-        if self.has_homes or self.has_publisher_trees:
-            return "sealed events go by links of the shared tree, and those of groups and publishers' trees by others"
-        if self.propagation == "flooding":
+        if self.propagation == "flooding" or self.forwarding == "group":
             return None
+        if self.has_publisher_trees:
+            return (
+                "while trees of publishers change, brokers on the way match content again, and inner ones cannot read "
+                "it; take group forwarding, whose header names the brokers, or one tree for all"
+            )
         reads = "inner brokers would have to match content, and cannot read it"
         if self.forwarding == "reuse" and self.mode == "partial":
             return f"a partial list of keys leaves links without one, for which {reads}; take always reuse"
         if self.forwarding == "content" or (self.forwarding == "reuse" and self.mode == "never"):
-            return f"without headers {reads}; take prefix, bloom, or always reuse forwarding"
+            return f"without headers {reads}; take prefix, bloom, group, or always reuse forwarding"
         return None
 
     def _refusal_by_headers(self) -> str | None:

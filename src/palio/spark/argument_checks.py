@@ -6,7 +6,7 @@ as a column that is missing, are checked where they are used.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from datetime import timedelta
 from typing import Any, Final
 
@@ -23,7 +23,7 @@ def check_session(spark: Any) -> None:
 
 def check_names(what: str, names: Any) -> None:
     """Refuse what is no list of the names of columns."""
-    if isinstance(names, str | bytes | Mapping) or not isinstance(names, Sequence | set | frozenset):
+    if isinstance(names, str | bytes | Mapping) or not isinstance(names, Sequence | Set):
         raise PipelineError(f"{what} is a list of names, not {_shown(names)}")
     for name in names:
         check_text(f"a name in {what}", name)

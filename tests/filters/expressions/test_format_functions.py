@@ -6,9 +6,10 @@ from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
-from palio import Filter
+from palio import Filter, Matcher
 from palio.errors import ParseError
 from palio.filters.expressions.special_forms import compile_expression
 from palio.filters.expressions.text_functions import TEXT_LIMIT
@@ -45,6 +46,9 @@ def value(sql: str, **event: Any) -> Any:
         ("from_json(x, 'a FLOAT').a = 1", "takes no FLOAT from from_json"),
         ("from_json(x, 'a INT').a['b'] = 1", "only an attribute has members"),
         ("from_json(x, 'a INT')[0] = 1", "from_json.. has fields here, no elements"),
+        (f"from_json(x, '{'a' * 10_001} INT').a = 1", "has at most 10,000 characters"),
+        (f"from_json(x, '{'a STRUCT<' * 60}b INT{'>' * 60}').a.a = 1", "nests 50 deep at most"),
+        (f"get_json_object(x, '${'[0]' * 201}') = y", "a path has at most 200 steps"),
         ("get_json_object(x, 'a') = y", r"a path begins with \$"),
         ("get_json_object(x, '$.') = y", "is no step of a path"),
         ("get_json_object(x, z) = y", "must be given as literals"),
@@ -200,3 +204,27 @@ def test_a_check_of_digits_is_a_condition() -> None:
     wanted = Filter.parse("luhn_check(card) AND amount > 5")
     assert wanted.matches({"card": "4532015112830366", "amount": 6})
     assert not wanted.matches({"card": "4532015112830367", "amount": 6})
+
+
+def test_columns_have_the_values_of_single_events() -> None:
+    matcher = Matcher(
+        {
+            "number": "to_number(s, '$9,999.99') > 12.5",
+            "text": "to_char(n, '000') = '007'",
+            "field": "from_json(j, 'a INT').a + 1 = n",
+            "decimal": "from_json(j, 'p DECIMAL(10,2)').p * 2 > 3.00",
+            "wildcard": "get_json_object(j, '$.b[*]') = '[1,2]'",
+        },
+        background=False,
+    )
+    events = [
+        {"s": "$1,234.50", "j": '{"a": 2, "b": [1, 2], "p": 1.75}', "n": 7},
+        {"s": "$12", "j": '{"a": 2}', "n": 3},
+        {"s": "x", "j": "{", "n": 1},
+        {"s": None, "j": None, "n": None},
+    ]
+    wanted = [{"number", "text", "decimal", "wildcard"}, {"field"}, set(), set()]
+    assert [matcher.match(event) for event in events] == wanted
+    found = matcher.match_batch(pa.Table.from_pylist(events * 10)).to_pydict()
+    pairs = set(zip(found["row"], found["subscription"], strict=True))
+    assert pairs == {(row, id) for row in range(40) for id in wanted[row % 4]}

@@ -195,6 +195,8 @@ def _steps(path: str) -> list[Step]:
         else:
             steps.append(name or quoted or _Wildcard.ELEMENTS)
         at = found.end()
+        if len(steps) > MAX_JSON_DEPTH:
+            raise ValueError(f"a path has at most {MAX_JSON_DEPTH} steps: JSON that nests deeper is not read")
     return steps
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import tarfile
 import zipfile
 from collections.abc import Iterator, Mapping, Sequence
@@ -89,12 +90,19 @@ def read_rules(
     mapping = LogSources.read(logsources)
     rules: list[SigmaRule] = []
     refused: list[RefusedRule] = []
-    for file in rule_files(path, folders=folders):
-        for found in rules_in(file, mapping, timezone):
-            if isinstance(found, SigmaRule):
-                rules.append(found)
-            else:
-                refused.append(found)
+    # A rule leaves many objects that stay, and none in circles: looking for those took a quarter of the time.
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        for file in rule_files(path, folders=folders):
+            for found in rules_in(file, mapping, timezone):
+                if isinstance(found, SigmaRule):
+                    rules.append(found)
+                else:
+                    refused.append(found)
+    finally:
+        if was_enabled:
+            gc.enable()
     return Rules(rules, refused)
 
 

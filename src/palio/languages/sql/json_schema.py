@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Final, TypeAlias
 
 from palio.events.names import join_path, split_path
@@ -22,6 +23,7 @@ Schema: TypeAlias = Mapping[str, "str | Schema"]
 """The types of fields by their names: the one name of a type, or the schema of a struct."""
 
 MAX_SCHEMA_DEPTH: Final = 50
+MAX_SCHEMA_CHARACTERS: Final = 10_000
 _HINT: Final = "write from_json(x, 'a INT, b STRUCT<c: STRING>').a"
 _TOKEN: Final = re.compile(r"\s*(`(?:[^`]|``)+`|'(?:[^'\\]|\\.)*'|\w+|[<>(),:]|\Z|.)", re.DOTALL)
 
@@ -59,8 +61,11 @@ def _names(path: Expression) -> tuple[str, ...]:
     return split_path(str(path.value)) if isinstance(path, Literal) and path.value else ()
 
 
+@lru_cache(maxsize=16)  # parsed again for each name on the way to a field
 def parse_schema(text: str) -> Schema:
     """The types of the fields of a schema: `a INT, b STRING` or `STRUCT<a: INT, b: STRING>`."""
+    if len(text) > MAX_SCHEMA_CHARACTERS:
+        raise InvalidLiteral(f"a schema of from_json() has at most {MAX_SCHEMA_CHARACTERS:,} characters", _HINT)
     tokens = [found[1] for found in _TOKEN.finditer(text)]
     while tokens and not tokens[-1]:
         tokens.pop()

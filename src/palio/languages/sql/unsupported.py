@@ -48,6 +48,11 @@ _GENERATOR = Refusal(
     "a comparison on an attribute with several values asks for one that satisfies it: x > 3",
 )
 
+_TIME_OF_DAY = Refusal(
+    "{name} is a function of times of day, and there are none without their date here",
+    "compare a whole TIMESTAMP, hour(x) and minute(x), or a text: x > '12:30:00'",
+)
+
 _FAMILIES: Final = {
     _AGGREGATE: """
         any any_value approx_count_distinct approx_percentile approx_top_k array_agg avg bit_and
@@ -72,6 +77,7 @@ _FAMILIES: Final = {
     _HIGHER_ORDER: """
         aggregate array_sort filter map_filter map_zip_with reduce transform transform_keys
         transform_values zip_with""",
+    _TIME_OF_DAY: "make_time time_diff time_trunc to_time try_to_time",
     _GENERATOR: "explode explode_outer inline inline_outer json_tuple posexplode posexplode_outer stack",
 }
 REFUSED_FUNCTIONS: Final = {name: refusal for refusal, names in _FAMILIES.items() for name in names.split()}

@@ -25,7 +25,7 @@ import pyarrow as pa
 
 from palio.errors import EventError
 from palio.events import DEFAULT_LIMITS, Event
-from palio.events.nested_content import path_of_name
+from palio.events.nested_content import are_paths
 from palio.filters.tree import Attributes
 from palio.matching.columnar.array_types import Bytes, Int32s, Int64s
 
@@ -154,6 +154,6 @@ def _are_attributes(cells: EventCells) -> bool:
     if cells.lengths.max(initial=0) > DEFAULT_LIMITS.attributes:
         return False
     try:
-        return all(path_of_name(name, DEFAULT_LIMITS) == name for name in set(cells.names))
+        return are_paths(cells.numbers, DEFAULT_LIMITS)
     except EventError:  # which reading the events one by one reports, with its place
         return False

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
-from itertools import product
+from itertools import product, repeat
 from math import prod
 from typing import Any, Final, TypeAlias
 
@@ -318,7 +318,7 @@ class SegmentEncoder:
     def encode_cells(self, cells: EventCells) -> tuple[Int64s, Int64s]:
         """The codes of all cells of attributes that are read as cells, with their rows."""
         axis_of = self.cell_axes
-        by_name = np.fromiter((axis_of.get(name, -1) for name in cells.numbers), np.int32, len(cells.numbers))
+        by_name = np.fromiter(map(axis_of.get, cells.numbers, repeat(-1)), np.int32, len(cells.numbers))
         axes = by_name[cells.name_numbers]
         codes = np.full(len(axes), -1, np.int64)
         for kind in COLUMN_TYPES:
