@@ -16,8 +16,11 @@ from palio import DurableSettings, Filter
 from palio.network.client.event_stream import ReceivedEvent
 from palio.network.client.subscription import Subscription
 from palio.network.security.authentication import Tokens
-from palio.network.security.authorization import Principal, unrestricted
+from palio.network.security.authorization import ANYONE, Principal, unrestricted
+from palio.network.server.consumer_groups import ConsumerGroup
+from palio.network.server.delivery_queues import GroupOptions, SubscribeOptions
 from palio.network.server.process import Server
+from palio.routing import codec
 from tests.network.running import broker, line, run, until, url
 
 
@@ -120,6 +123,27 @@ def test_an_event_that_is_not_acknowledged_in_time_goes_to_another_member() -> N
             assert waiting(server) == 2
             await again.ack()
             await until(lambda: waiting(server) == 1)
+
+    run(test)
+
+
+@pytest.mark.parametrize("key", ["", "x"])
+def test_a_member_that_reads_nothing_keeps_few_bytes_in_memory_and_loses_no_event(key: str) -> None:
+    async def test() -> None:
+        async with broker() as server, palio.connect(url(server)) as client:
+            session = server.open_session(ANYONE)
+            options = SubscribeOptions(durable=True, credit=20, group=GroupOptions(key))
+            await session.subscribe("billing", Filter.everything, options)
+            for x in range(20):
+                await client.publish({"x": x, "text": "a" * 1_000_000}, confirm=True)
+            group = server.host.clients["durable anyone/billing"]
+            assert isinstance(group, ConsumerGroup)
+            await until(lambda: len(group.held_by(group.members[0])) == 20)
+            assert 0 < sum(len(each.body) for each in group._bodies.values()) == group._body_bytes <= 8 * 2**20
+            found = [codec.decode_event(each.event.body).get("x") for each in session.take(100)]
+            assert found == list(range(20))
+            assert group._body_bytes == 0
+            server.close_session(session)
 
     run(test)
 
