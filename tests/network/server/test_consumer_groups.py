@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import signal
 from collections import Counter
 from contextlib import AsyncExitStack
 from pathlib import Path
@@ -16,8 +17,12 @@ from palio import DurableSettings, Filter
 from palio.network.client.event_stream import ReceivedEvent
 from palio.network.client.subscription import Subscription
 from palio.network.security.authentication import Tokens
-from palio.network.security.authorization import Principal, unrestricted
+from palio.network.security.authorization import ANYONE, Principal, unrestricted
+from palio.network.server.consumer_groups import ConsumerGroup
+from palio.network.server.delivery_queues import GroupOptions, SubscribeOptions
 from palio.network.server.process import Server
+from palio.routing import codec
+from tests.network.processes import Broker
 from tests.network.running import broker, line, run, until, url
 
 
@@ -120,6 +125,27 @@ def test_an_event_that_is_not_acknowledged_in_time_goes_to_another_member() -> N
             assert waiting(server) == 2
             await again.ack()
             await until(lambda: waiting(server) == 1)
+
+    run(test)
+
+
+@pytest.mark.parametrize("key", ["", "x"])
+def test_a_member_that_reads_nothing_keeps_few_bytes_in_memory_and_loses_no_event(key: str) -> None:
+    async def test() -> None:
+        async with broker() as server, palio.connect(url(server)) as client:
+            session = server.open_session(ANYONE)
+            options = SubscribeOptions(durable=True, credit=20, group=GroupOptions(key))
+            await session.subscribe("billing", Filter.everything, options)
+            for x in range(20):
+                await client.publish({"x": x, "text": "a" * 1_000_000}, confirm=True)
+            group = server.host.clients["durable anyone/billing"]
+            assert isinstance(group, ConsumerGroup)
+            await until(lambda: len(group.held_by(group.members[0])) == 20)
+            assert 0 < sum(len(each.body) for each in group._bodies.values()) == group._body_bytes <= 8 * 2**20
+            found = [codec.decode_event(each.event.body).get("x") for each in session.take(100)]
+            assert found == list(range(20))
+            assert group._body_bytes == 0
+            server.close_session(session)
 
     run(test)
 
@@ -320,3 +346,55 @@ def test_a_member_that_lost_its_connection_is_a_member_again() -> None:
             await until(lambda: waiting(server) == 0)
 
     run(test)
+
+
+def test_what_was_confirmed_reaches_the_members_of_a_group_although_its_broker_is_killed(tmp_path: Path) -> None:
+    serving = Broker(data=str(tmp_path))
+    try:
+        asyncio.run(_work_while_the_broker_is_killed(serving, str(tmp_path)))
+    finally:
+        serving.kill()
+
+
+async def _work_while_the_broker_is_killed(serving: Broker, data: str) -> None:
+    """Two members process events of three accounts; the broker is killed in the middle, and comes back."""
+    done: list[tuple[str, int]] = []
+    confirmed: list[dict[str, Any]] = []
+
+    async def work(is_member: asyncio.Event) -> None:
+        async with (
+            palio.connect(serving.url, patience=60) as client,
+            client.subscribe("x >= 0", group="billing", key="account", window=4) as events,
+        ):
+            is_member.set()
+            async for event in events:
+                done.append((str(event.get("account")), int(str(event.get("x")))))
+                await event.ack()
+
+    async def publish(client: palio.network.client.broker.Broker, start: int) -> None:
+        for x in range(start, start + 150):
+            await client.publish(event := {"x": x, "account": f"a{x % 3}"}, confirm=True)
+            confirmed.append(event)
+
+    joined = [asyncio.Event() for _ in range(2)]
+    workers = [asyncio.create_task(work(each)) for each in joined]
+    for each in joined:
+        await each.wait()
+    async with palio.connect(serving.url, patience=60, publisher="shop") as client:
+        await publish(client, 0)
+        serving.send(signal.SIGKILL)
+        serving.end()
+        again = Broker(data=data, listen=serving.url)
+        try:
+            await publish(client, 150)
+            while len(set(done)) < len(confirmed):
+                await asyncio.sleep(0.01)
+            for worker in workers:
+                worker.cancel()
+            await asyncio.gather(*workers, return_exceptions=True)
+        finally:
+            again.kill()
+    for account in ("a0", "a1", "a2"):
+        # What the kill took back of acknowledgements comes again; nothing comes before an earlier one.
+        first_times = list(dict.fromkeys(x for its, x in done if its == account))
+        assert first_times == [each["x"] for each in confirmed if each["account"] == account]

@@ -102,6 +102,7 @@ class ConsumerGroup:
         self._dispatch = GroupDispatch[GroupMember]()
         self._bodies: dict[int, Publish] = {}  # of events that were read and not sent
         self._body_bytes = 0
+        self._longest_body = 1  # of those that were read
         self._after = 0  # number of the last event that was read
         self._has_more = True
         self._is_scheduled = False
@@ -230,31 +231,36 @@ class ConsumerGroup:
         self._is_scheduled = False
         self._take_overdue()
         given: dict[GroupMember, None] = {}
-        while True:
-            self._read()
-            assigned = self._dispatch.assign(self._loop.time())
-            if not assigned:
-                break
-            for member, number in assigned:
-                member.assigned.append(number)
-                given[member] = None
+        self._read()
+        for member, number in self._dispatch.assign(self._loop.time()):
+            member.assigned.append(number)
+            given[member] = None
         for member in given:
             member.session.on_batch_end()
         self._set_overdue_timer()
+        if self._has_more and self._dispatch.demand(bool(self.key)) > 0:
+            self._schedule()  # the rest in another turn: others use the loop too
 
     def _read(self) -> None:
-        while self._has_more:
-            count = min(self._dispatch.demand(bool(self.key)), _MAX_READ_EVENTS)
+        """Read events that members have room for, and with a key those behind them, up to a number of bytes."""
+        read_bytes = 0
+        while self._has_more and read_bytes < _MAX_BODY_BYTES:
+            # A page of the largest events must not fill the memory either.
+            most = max(1, min(_MAX_READ_EVENTS, _MAX_BODY_BYTES // self._longest_body))
+            count = min(self._dispatch.demand(bool(self.key)), most)
             if count <= 0:
                 return
             events = self._queue.read(self._after, count)
             self._has_more = len(events) == count
             for number, event in events:
+                length = len(event.body)
+                read_bytes += length
+                self._longest_body = max(self._longest_body, length)
                 self._after = number
                 self._dispatch.add(number, self._key_of(event))
-                if self._body_bytes + len(event.body) <= _MAX_BODY_BYTES:
+                if self._body_bytes + length <= _MAX_BODY_BYTES:
                     self._bodies[number] = event
-                    self._body_bytes += len(event.body)
+                    self._body_bytes += length
 
     def _key_of(self, event: Publish) -> Hashable | None:
         """The value of the key; None where the event has none, and so no order."""

@@ -116,7 +116,8 @@ class DurableConsumer(ABC):
             principal = self.session.principal
             permitted = [each for each in events if may_receive(principal, codec.decode_event(each[1].body))]
             kept = {number for number, _ in permitted}
-            self.ack([number for number, _ in events if number not in kept])
+            if len(kept) < len(events):
+                self.ack([number for number, _ in events if number not in kept])
             events = permitted
         failures = self._queue().failures([number for number, _ in events])
         return [DurableEvent(number, event, 1 + failures.get(number, 0)) for number, event in events]
