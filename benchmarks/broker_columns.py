@@ -27,7 +27,7 @@ from beside.system import each_on_its_own, in_background
 from beside.tally import Tally
 from beside.work import Expected, condition, event
 from broker_beside import raise_file_limit
-from broker_processes import cpu_of_pid
+from broker_processes import cpu_of_pid, own_cpu
 from rich.console import Console
 from rich.table import Table
 
@@ -38,7 +38,7 @@ BATCH = 1_000
 MOST_UNDER_WAY = 8_000  # events
 WARMING_SECONDS = 1.0
 CONNECTING_SECONDS = 120.0
-DRAINING_SECONDS = 20.0
+DRAINING_SECONDS = 60.0
 
 
 @dataclass(frozen=True)
@@ -51,6 +51,7 @@ class Row:
     deliveries_per_second: float
     events_per_broker_cpu_second: float
     deliveries_per_broker_cpu_second: float
+    deliveries_per_cpu_second: float  # of broker, publisher and subscribers together
 
 
 def main(arguments: list[str]) -> int:
@@ -89,7 +90,8 @@ def measure(connections: int, published: str, seconds: float) -> Row:
                 if time.perf_counter() - begun > CONNECTING_SECONDS or not process.is_alive():
                     raise RuntimeError(f"only {tally.standing:,} subscribers were connected")
                 time.sleep(0.05)
-            return asyncio.run(_publish(server.url, server.pid, connections, published, tally, seconds))
+            pids = (server.pid, process.pid or 0)
+            return asyncio.run(_publish(server.url, pids, connections, published, tally, seconds))
         finally:
             process.kill()
             process.join()
@@ -127,7 +129,10 @@ async def _take_single(url: str, connections: int, tally: Tally) -> None:
     await each_on_its_own(range(connections), one)
 
 
-async def _publish(url: str, pid: int, connections: int, published: str, tally: Tally, seconds: float) -> Row:
+async def _publish(
+    url: str, pids: tuple[int, int], connections: int, published: str, tally: Tally, seconds: float
+) -> Row:
+    """`pids` are those of the broker and of the subscribers."""
     expected = Expected(connections) if connections else None
 
     def upto(events: int) -> int:
@@ -135,6 +140,10 @@ async def _publish(url: str, pid: int, connections: int, published: str, tally: 
 
     upto(2_000_000 if expected is None else 400_000)
     sent = 0
+
+    def cpu_seconds() -> tuple[float, float]:
+        return cpu_of_pid(pids[0]), cpu_of_pid(pids[1]) + own_cpu()
+
     async with palio.connect(url) as broker:
 
         async def publish_for(duration: float) -> None:
@@ -152,16 +161,26 @@ async def _publish(url: str, pid: int, connections: int, published: str, tally: 
                     sent += 50
 
         await publish_for(WARMING_SECONDS)
-        seen, cpu, begun = tally.seen, cpu_of_pid(pid), time.perf_counter()
+        seen, used, begun = tally.seen, cpu_seconds(), time.perf_counter()
         await publish_for(seconds)
-        seen, cpu, took = tally.seen - seen, cpu_of_pid(pid) - cpu, time.perf_counter() - begun
+        seen, took = tally.seen - seen, time.perf_counter() - begun
+        broker_cpu, others = (now - before for now, before in zip(cpu_seconds(), used, strict=True))
         end = time.perf_counter() + DRAINING_SECONDS
         while tally.seen < upto(sent):
             if time.perf_counter() > end:
                 raise RuntimeError(f"{tally.seen:,} of {upto(sent):,} deliveries arrived")
             await asyncio.sleep(0.01)
     share = upto(20_000) / 20_000
-    return Row(connections, published, seen / share / took, seen / took, seen / share / cpu, seen / cpu)
+    per_broker_cpu = seen / broker_cpu
+    return Row(
+        connections,
+        published,
+        seen / share / took,
+        seen / took,
+        per_broker_cpu / share,
+        per_broker_cpu,
+        seen / (broker_cpu + others),
+    )
 
 
 _WHOLE = [event(number, 0.0) for number in range(20_000)]  # after which the workload repeats itself
@@ -182,6 +201,7 @@ def table_of(rows: list[Row]) -> Table:
         "deliveries/s",
         "events / broker CPU s",
         "deliveries / broker CPU s",
+        "deliveries / CPU s",
     )
     for name in names:
         table.add_column(name, justify="left" if name == "published" else "right")

@@ -32,7 +32,7 @@ BATCH_ROWS: Final = 4_096  # rows of a batch, unless a caller bounds them otherw
 # Nulls take no bytes in a column, bits one eighth, and a name is there once: without these bounds a small batch could
 # become gigabytes of single events.
 MAX_BATCH_VALUES: Final = 1_000_000
-MAX_BATCH_EVENT_BYTES: Final = 32 * 1024 * 1024  # of all events, written one by one
+MAX_BATCH_EVENT_BYTES: Final = 16 * 1024 * 1024  # of all events, written one by one: half of the longest frame
 _ENVELOPE_BYTES: Final = 64  # of an event beside its content, at most
 MIN_COLUMN_ROWS: Final = 16  # below which events cost less one by one
 TIME_TYPE: Final = pa.timestamp("us", tz="UTC")

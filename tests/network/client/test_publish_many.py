@@ -7,15 +7,22 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pyarrow as pa
 import pytest
+from msgspec.structs import replace
 
 import palio
 from palio import Event, Filter
 from palio.errors import EventError, LimitReached, NotPermitted
+from palio.events.batches import batches_of
+from palio.network import protocol
+from palio.network.protocol import PublishColumns
 from palio.network.security.authorization import Principal
 from palio.network.server.process import Server
 from palio.network.server.session import Session
+from palio.routing import codec, messages
+from palio.routing.columnar_codec import encode_batch
 from tests.network.running import broker, line, run, until, url
 
 ROWS = 300
@@ -175,10 +182,6 @@ def test_what_exceeds_a_limit_is_refused_by_its_name() -> None:
 
 
 def test_a_batch_beyond_the_limit_of_a_broker_ends_no_connection() -> None:
-    from palio.events.batches import batches_of
-    from palio.network.protocol import PublishColumns
-    from palio.routing.columnar_codec import encode_batch
-
     async def doing() -> None:
         async with broker(limits={"batch_events": 100}) as server, palio.connect(url(server)) as client:
             [batch] = batches_of(quotes())
@@ -190,6 +193,17 @@ def test_a_batch_beyond_the_limit_of_a_broker_ends_no_connection() -> None:
             await client.publish({"price": 1}, confirm=True)
 
     run(doing)
+
+
+def test_greetings_without_the_word_on_batches_are_read_as_those_of_ends_that_take_none() -> None:
+    old_client = bytes.fromhex("95 50 01 a4 64 65 73 6b a0 a0")
+    assert protocol.decode_greeting(old_client) == protocol.ClientHello(1, "desk", columns=False)
+    hello = messages.Hello(7, 1, {}, 1_024, columns=True)
+    old_broker = msgspec.msgpack.encode(msgspec.msgpack.decode(codec.encode(hello))[:-1])
+    assert codec.decode(old_broker) == replace(hello, columns=False)
+    # And a later version may say more: what this one does not know is ignored.
+    longer = msgspec.msgpack.encode([*msgspec.msgpack.decode(codec.encode(hello)), "more"])
+    assert codec.decode(longer) == hello
 
 
 def test_a_client_that_takes_no_batches_gets_each_event_by_itself() -> None:
@@ -208,8 +222,6 @@ def test_a_client_that_takes_no_batches_gets_each_event_by_itself() -> None:
 
 
 def test_a_broker_that_takes_no_batches_gets_each_event_by_itself() -> None:
-    from msgspec.structs import replace
-
     async def doing() -> None:
         async with broker() as server, palio.connect(url(server)) as client, client.subscribe("price >= 0") as events:
             assert client.connection.welcome is not None
