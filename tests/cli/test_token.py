@@ -78,3 +78,53 @@ def test_what_is_wrong_is_said(arguments: tuple[str, ...], said: str) -> None:
     result = run(*arguments)
     assert result.exit_code == 2
     assert said in result.stderr
+
+
+def test_one_token_is_for_several_brokers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    made = run_token("add", "desk", "--may-publish", "price > 0", "--for", "hub,leaf1")
+    for broker in ("hub", "leaf1"):
+        assert Tokens(tmp_path / broker).authenticate(made.strip()).name == "desk"
+    own = run_token("add", "own", "--data", "hub")
+    assert Tokens(tmp_path / "hub").authenticate(own.strip()).name == "own"
+    run_token("change", "desk", "--may-publish", "price > 1", "--for", "hub,leaf1")
+    changed = [Tokens(tmp_path / each).authenticate(made.strip()) for each in ("hub", "leaf1")]
+    assert [str(each.may_publish) for each in changed] == ["price > 1", "price > 1"]
+    run_token("remove", "desk", "--for", "hub,leaf1")
+    assert all("desk" not in [each.principal.name for each in Tokens(tmp_path / broker)] for broker in ("hub", "leaf1"))
+
+
+def test_a_principal_is_added_to_all_brokers_or_to_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    run_token("add", "desk", "--data", "leaf1")
+    wrong = CliRunner().invoke(palio, ["token", "add", "desk", "--for", "hub,leaf1"])
+    assert (wrong.exit_code, "there is a principal 'desk' in leaf1 already" in wrong.stderr) == (2, True)
+    assert not len(Tokens(tmp_path / "hub"))
+    for command in (["change", "desk"], ["remove", "desk"]):
+        wrong = CliRunner().invoke(palio, ["token", *command, "--for", "leaf1,hub"])
+        assert (wrong.exit_code, "there is no principal 'desk' in hub" in wrong.stderr) == (2, True)
+    assert len(Tokens(tmp_path / "leaf1")) == 1
+    for names in ("hub,,leaf1", "hub,hub"):
+        wrong = CliRunner().invoke(palio, ["token", "add", "other", "--for", names])
+        assert (wrong.exit_code, "--for names data directories, each once" in wrong.stderr) == (2, True)
+
+
+def test_a_principal_is_exported_to_a_broker_elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    made = run_token("add", "desk", "--data", "hub", "--may-subscribe", "price > 0", "--expires", "90d").strip()
+    exported = run_token("export", "desk", "--data", "hub")
+    assert made.partition("_")[2].partition("_")[2] not in exported
+    answer = CliRunner().invoke(palio, ["token", "import", "-", "--data", "leaf"], input=exported)
+    assert answer.exit_code == 0, answer.stderr
+    found = [Tokens(tmp_path / each) for each in ("hub", "leaf")]
+    assert found[0].authenticate(made) == found[1].authenticate(made)
+    assert [each.expires for each in found[0]] == [each.expires for each in found[1]]
+    for text in ("{}", exported.replace('"key"', '"kee"'), "no JSON"):
+        wrong = CliRunner().invoke(palio, ["token", "import", "-", "--data", "other"], input=text)
+        assert (wrong.exit_code, "not a principal that `palio token export` printed" in wrong.stderr) == (2, True)
+
+
+def run_token(*arguments: str) -> str:
+    answer = CliRunner().invoke(palio, ["token", *arguments])
+    assert answer.exit_code == 0, answer.stderr
+    return answer.stdout

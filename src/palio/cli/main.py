@@ -38,6 +38,7 @@ _COMMANDS: Final = {
     "durable": "Show, limit or delete durable subscriptions.",
     "letters": "List dead letters (events that no sink or consumer took), send them again, or delete them.",
     "forget": "Give up a broker that is not coming back.",
+    "drain": "End a broker once its clients have what waits for them.",
     "simulate": "Simulate a network of brokers: the costs of subscriptions and events, by strategy.",
     "log": "List the events of a broker's event log, or export them for Spark.",
     "backup": "Copy the data directory of a broker, while it runs.",

@@ -5,8 +5,9 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from functools import wraps
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, BinaryIO, Final, TypeVar
 
 import click
 
@@ -14,9 +15,10 @@ from palio.cli import terminal
 from palio.cli.common_options import data_option, parse_seconds
 from palio.errors import InvalidArgument
 from palio.filters.filter import Filter
-from palio.network.security.authentication import Tokens
+from palio.network.security.authentication import Tokens, add_to_several
 from palio.network.security.authorization import ROLES, Principal, Role, unrestricted
 
+_MAX_PRINCIPAL_BYTES: Final = 1024 * 1024
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
 
@@ -36,6 +38,21 @@ def _grant_options(command: _Command) -> _Command:
     return command
 
 
+def _brokers_options(command: _Command) -> _Command:
+    """`--data` for one broker or `--for` for several, which the command gets as `directories`."""
+
+    @wraps(command)
+    def with_directories(directory: Path, brokers: str | None, **others: Any) -> Any:
+        chosen = [directory] if brokers is None else [Path(each.strip()) for each in brokers.split(",")]
+        if len(set(chosen)) < len(chosen) or Path() in chosen:
+            raise InvalidArgument(f"--for names data directories, each once, separated by commas, not {brokers!r:.80}")
+        return command(directories=chosen, **others)
+
+    several = click.option("--for", "brokers", metavar="DIR,DIR",
+                           help="Data directories of several brokers, instead of --data.")  # fmt: skip
+    return data_option(several(with_directories))  # type: ignore[return-value]
+
+
 @click.group()
 def token() -> None:
     """Manage principals of a broker: tokens, and grants to subscribe and publish.
@@ -50,6 +67,8 @@ def token() -> None:
       palio token list
       palio token change desk-7 --may-subscribe "symbol = 'ACME' AND price < 100"
       palio token remove desk-7
+      palio token add desk-8 --may-publish true --for hub,leaf1
+      palio token export desk-7 --data hub | ssh leaf2 palio token import - --data /var/lib/palio
     """
 
 
@@ -61,7 +80,7 @@ def token() -> None:
 @click.option("--certificate", "certificates", multiple=True, metavar="NAME",
               help="A name in a client certificate that also authenticates it; may be repeated.")  # fmt: skip
 @click.option("--expires", metavar="IN", help="When the token ends: 90d, 12h, 30m.")
-@data_option
+@_brokers_options
 @click.option("--json", "as_json", is_flag=True, help="One JSON object.")
 def add(
     name: str,
@@ -73,13 +92,17 @@ def add(
     sources: tuple[str, ...],
     certificates: tuple[str, ...],
     expires: str | None,
-    directory: Path,
+    directories: list[Path],
     as_json: bool,
 ) -> None:
-    """Make a principal and print its token. It is shown this once; the broker keeps a hash."""
+    """Make a principal and print its token. It is shown this once; the broker keeps a hash.
+
+    With `--for` the principal is made for several brokers, all or none, and one token is for all of them. A broker on
+    another machine has its data directory there: copy the entry of the principal by `export` and `import`.
+    """
     start = unrestricted(name) if role == "admin" else Principal(name, role)
     granted = _with_grants(start, may_subscribe, may_publish, may_annotate, may_see_status, sources)
-    made = Tokens(directory).add(granted, certificates=certificates, expires=_parse_expiry(expires))
+    made = add_to_several(directories, granted, certificates=certificates, expires=_parse_expiry(expires))
     if as_json:
         terminal.print_json({"name": name, "token": made})
     else:
@@ -89,7 +112,7 @@ def add(
 @token.command()
 @click.argument("name")
 @_grant_options
-@data_option
+@_brokers_options
 def change(
     name: str,
     may_subscribe: str | None,
@@ -97,14 +120,12 @@ def change(
     may_annotate: bool | None,
     may_see_status: bool | None,
     sources: tuple[str, ...],
-    directory: Path,
+    directories: list[Path],
 ) -> None:
     """Change grants of a principal; other grants and its token stay."""
-    tokens = Tokens(directory)
-    before = next((each.principal for each in tokens if each.principal.name == name), None)
-    if before is None:
-        raise InvalidArgument(f"there is no principal {name!r}")
-    tokens.change(_with_grants(before, may_subscribe, may_publish, may_annotate, may_see_status, sources))
+    for tokens in _with_principal(directories, name):
+        before = next(each.principal for each in tokens if each.principal.name == name)
+        tokens.change(_with_grants(before, may_subscribe, may_publish, may_annotate, may_see_status, sources))
 
 
 @token.command(name="list")
@@ -153,10 +174,40 @@ def list_principals(directory: Path, as_json: bool) -> None:
 
 @token.command()
 @click.argument("name")
-@data_option
-def remove(name: str, directory: Path) -> None:
+@_brokers_options
+def remove(name: str, directories: list[Path]) -> None:
     """Remove a principal. Its connections are closed, and its waiting events are discarded."""
-    Tokens(directory).remove(name)
+    for tokens in _with_principal(directories, name):
+        tokens.remove(name)
+
+
+@token.command()
+@click.argument("name")
+@data_option
+def export(name: str, directory: Path) -> None:
+    """Print a principal with its grants and the hash of its token, for `import` at another broker."""
+    click.echo(Tokens(directory).export_principal(name).decode())
+
+
+@token.command(name="import")
+@click.argument("file", type=click.File("rb"))
+@_brokers_options
+def import_principal(file: BinaryIO, directories: list[Path]) -> None:
+    """Add a principal that `export` printed; its token is valid at this broker too. FILE may be `-`."""
+    principal = file.read(_MAX_PRINCIPAL_BYTES + 1)
+    if len(principal) > _MAX_PRINCIPAL_BYTES:
+        raise InvalidArgument(f"a principal has at most {_MAX_PRINCIPAL_BYTES:,} bytes")
+    for directory in directories:
+        Tokens(directory).import_principal(principal)
+
+
+def _with_principal(directories: list[Path], name: str) -> list[Tokens]:
+    """The principals files of some brokers, all of which have a principal."""
+    files = [Tokens(directory) for directory in directories]
+    for directory, tokens in zip(directories, files, strict=True):
+        if all(each.principal.name != name for each in tokens):
+            raise InvalidArgument(f"there is no principal {name!r} in {directory}")
+    return files
 
 
 def _with_grants(

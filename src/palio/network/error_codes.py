@@ -10,6 +10,7 @@ from typing import Final, NamedTuple
 
 from palio.errors import (
     AuthenticationFailed,
+    ConnectionFailed,
     DuplicateSubscription,
     DurableInUse,
     HomeAway,
@@ -49,6 +50,7 @@ _TABLE: Final = (
     ErrorRow(HomeAway, "away", 503),
     ErrorRow(StoreFull, "full", 507, "full"),
     ErrorRow(StoreError, "broken", 507, "broken"),
+    ErrorRow(ConnectionFailed, "unavailable", 503),  # such as a broker that drains
     ErrorRow(WireError, "wire", 400),
     ErrorRow(Refused, "refused", 409),
 )

@@ -274,6 +274,13 @@ class Forget(Struct, frozen=True, array_like=True, tag=96):
     broker: int
 
 
+class Drain(Struct, frozen=True, array_like=True, tag=118):
+    """Orderly end of the broker within some seconds; answered when clients are gone, or were left; for operators."""
+
+    request: int
+    seconds: float
+
+
 class Sync(Struct, frozen=True, array_like=True, tag=99):
     """Barrier: answered when all earlier messages of this connection are handled."""
 
@@ -437,6 +444,7 @@ FromClient: TypeAlias = (
     | LogQuery
     | ReplayQuery
     | Forget
+    | Drain
     | Sync
     | Ping
     | Goodbye

@@ -378,6 +378,9 @@ class BlockingBroker:
     def forget(self, broker: int) -> None:
         self._loop.wait(self._broker.forget(broker))
 
+    def drain(self, seconds: float) -> None:
+        self._loop.wait(self._broker.drain(seconds))
+
 
 async def _iterate_in_thread(items: Iterable[_Item]) -> AsyncIterator[_Item]:
     """Iterate in another thread, since an iterator may block; lists and tuples cannot, and need none."""

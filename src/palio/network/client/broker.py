@@ -47,6 +47,7 @@ from palio.network.protocol import (
     Cancelled,
     Completed,
     Delivery,
+    Drain,
     Dropped,
     DurableLimit,
     DurableQuery,
@@ -526,6 +527,15 @@ class Broker:
         """Give up a broker that is not coming back; for operators only."""
         check_number("a broker", broker, 0)
         await self.connection.request(lambda number: Forget(number, broker))
+
+    async def drain(self, seconds: float) -> None:
+        """End the broker once its clients have what waits for them, at the latest after some seconds; for operators.
+
+        Returns when they have it; `Refused` where something was left.
+        """
+        if type(seconds) not in (int, float) or not 0 <= seconds < inf:
+            raise InvalidArgument(f"seconds is a number from 0 on, not {seconds!r}")
+        await self.connection.request(lambda number: Drain(number, float(seconds)))
 
     # Called by the connection
 

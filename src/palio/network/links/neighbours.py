@@ -267,11 +267,14 @@ class Neighbours:
         return are_linked and self._host.has_routing_tables(bool(links))
 
     def describe(self) -> list[dict[str, Any]]:
-        """Status of all links, those that are down included."""
+        """Status of all links, those that are down included. The `peer` of an accepted one is the broker's number:
+        its address has a port that changes with each connection."""
+        peers = {number: f"broker {neighbour}" for (neighbour, _), number in self._accepted.items()}
         return [
             {
                 "link": number,
                 "address": link.where,
+                "peer": peers.get(number, link.where),
                 "node": link.neighbour,
                 "up": link.is_up,
                 "queued": link.waiting,

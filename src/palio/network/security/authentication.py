@@ -3,6 +3,9 @@
 A broker that never had tokens admits everyone as `ANYONE`; from the first token on it never does again, not even when
 all tokens are removed or the file is lost. Durable subscriptions of `ANYONE` stay: a principal of that name gets them.
 
+One principal may be known to several brokers, by one token: its entry then has a key of its own, so that it is equal in
+all their files (`add_to_several`).
+
 A token is 32 random bytes: it cannot be guessed, so that a slow hash would protect nothing. BLAKE2b with a key of the
 file's own is enough, and costs two microseconds at a handshake. The first part of a token names the principal, the
 second proves it and is compared in constant time. The file never holds a token; `palio token add` shows it once.
@@ -16,7 +19,7 @@ from __future__ import annotations
 import fcntl
 import os
 import secrets
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -54,6 +57,8 @@ class _Entry(msgspec.Struct, frozen=True, omit_defaults=True):
     sources: tuple[str, ...] = ()
     certificates: tuple[str, ...] = ()
     expires: datetime | None = None
+    key: str = ""
+    """Key of the digest, where it is not that of the file: an entry that several brokers have."""
 
 
 class _File(msgspec.Struct, frozen=True):
@@ -110,7 +115,8 @@ class Tokens:
         entry = self._entries.get(id)
         # Compare even without an entry: the time must not tell which ids exist.
         digest = entry.digest if entry is not None else "0" * 64
-        is_right = len(token) <= _LONGEST_TOKEN and compare_digest(digest, _digest(secret, self._key))
+        key = bytes.fromhex(entry.key) if entry is not None and entry.key else self._key
+        is_right = len(token) <= _LONGEST_TOKEN and compare_digest(digest, _digest(secret, key))
         if entry is None or not is_right:
             raise AuthenticationFailed("no principal has this token")
         return self._valid(entry.name)
@@ -131,8 +137,7 @@ class Tokens:
     def add(self, principal: Principal, *, certificates: tuple[str, ...] = (), expires: datetime | None = None) -> str:
         """Add a principal; returns its token, which is stored nowhere."""
         with self._changing() as entries:
-            if principal.name in self._known:
-                raise InvalidArgument(f"there is a principal {principal.name!r} already; remove it, or change it")
+            self.check_unknown(principal.name)
             id, secret = secrets.token_hex(4), secrets.token_urlsafe(_SECRET_BYTES)
             entries[id] = _encode_entry(
                 id, _digest(secret, self._key), RegisteredPrincipal(principal, certificates, expires)
@@ -144,20 +149,49 @@ class Tokens:
         with self._changing() as entries:
             entry = self._entry_of(principal.name)
             known = self._known[principal.name]
-            entries[entry.id] = _encode_entry(
-                entry.id, entry.digest, RegisteredPrincipal(principal, known.certificates, known.expires)
-            )
+            changed = RegisteredPrincipal(principal, known.certificates, known.expires)
+            entries[entry.id] = _encode_entry(entry.id, entry.digest, changed, entry.key)
 
     def remove(self, name: str) -> None:
         """Remove a principal and its token."""
         with self._changing() as entries:
             del entries[self._entry_of(name).id]
 
+    def export_principal(self, name: str) -> bytes:
+        """A principal as text for `import_principal`: what the file has of it, and the key of the digest."""
+        entry = self._entry_of(name)
+        shared = entry if entry.key else msgspec.structs.replace(entry, key=self._key.hex())
+        return msgspec.json.encode(shared)
+
+    def import_principal(self, text: bytes) -> None:
+        """Add a principal that another broker exported; its token is valid here too."""
+        try:
+            entry = msgspec.json.decode(text, type=_Entry)
+            bytes.fromhex(entry.key)
+        except (msgspec.DecodeError, ValueError) as error:
+            raise InvalidArgument(f"not a principal that `palio token export` printed: {error}") from None
+        if not entry.key:
+            raise InvalidArgument("not a principal that `palio token export` printed: it has no key")
+        _decode_entry(entry)  # conditions that this Palio cannot read are refused now
+        self._adopt(entry)
+
+    def _adopt(self, entry: _Entry) -> None:
+        """Add an entry that other files have too."""
+        with self._changing() as entries:
+            self.check_unknown(entry.name)
+            entries[entry.id] = entry
+
+    def check_unknown(self, name: str) -> None:
+        """InvalidArgument where there is a principal of a name."""
+        if name in self._known:
+            where = self._path.parent
+            raise InvalidArgument(f"there is a principal {name!r} in {where} already; remove it, or change it")
+
     def _entry_of(self, name: str) -> _Entry:
         for entry in self._entries.values():
             if entry.name == name:
                 return entry
-        raise InvalidArgument(f"there is no principal {name!r}")
+        raise InvalidArgument(f"there is no principal {name!r} in {self._path.parent}")
 
     def refresh(self) -> Mapping[str, Principal | None]:
         """Read the file if it changed: the changed principals by name, None for removed ones."""
@@ -200,6 +234,32 @@ class Tokens:
             os.close(descriptor)
 
 
+def add_to_several(
+    directories: Sequence[Path],
+    principal: Principal,
+    *,
+    certificates: tuple[str, ...] = (),
+    expires: datetime | None = None,
+) -> str:
+    """Add a principal to the brokers of several data directories, all or none; returns its one token."""
+    files = [Tokens(directory) for directory in directories]
+    for each in files:
+        each.check_unknown(principal.name)
+    id, secret = secrets.token_hex(4), secrets.token_urlsafe(_SECRET_BYTES)
+    key = secrets.token_bytes(_SECRET_BYTES)
+    entry = _encode_entry(id, _digest(secret, key), RegisteredPrincipal(principal, certificates, expires), key.hex())
+    added: list[Tokens] = []
+    try:
+        for each in files:
+            each._adopt(entry)
+            added.append(each)
+    except BaseException:
+        for each in added:
+            each.remove(principal.name)
+        raise
+    return f"{TOKEN_PREFIX}{id}_{secret}"
+
+
 def _digest(secret: str, key: bytes) -> str:
     return blake2b(secret.encode("utf-8", "surrogatepass")[:_LONGEST_TOKEN], key=key, digest_size=32).hexdigest()
 
@@ -207,7 +267,8 @@ def _digest(secret: str, key: bytes) -> str:
 def _read_file(path: Path) -> _File:
     try:
         file = msgspec.json.decode(path.read_bytes(), type=_File)
-        bytes.fromhex(file.key)
+        for key in (file.key, *(entry.key for entry in file.entries)):
+            bytes.fromhex(key)
     except (msgspec.DecodeError, ValueError) as error:
         raise InputError(str(path), f"not a file of principals: {error}") from None
     if file.version != 1:
@@ -219,7 +280,7 @@ def _write_file(path: Path, content: _File) -> None:
     replace_private_file(path, msgspec.json.format(msgspec.json.encode(content)))
 
 
-def _encode_entry(id: str, digest: str, known: RegisteredPrincipal) -> _Entry:
+def _encode_entry(id: str, digest: str, known: RegisteredPrincipal, key: str = "") -> _Entry:
     principal = known.principal
     return _Entry(
         id,
@@ -233,6 +294,7 @@ def _encode_entry(id: str, digest: str, known: RegisteredPrincipal) -> _Entry:
         principal.sources,
         known.certificates,
         known.expires,
+        key,
     )
 
 

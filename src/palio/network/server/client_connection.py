@@ -34,6 +34,7 @@ from palio.network.protocol import (
     Delivery,
     Detach,
     Done,
+    Drain,
     Dropped,
     DurableLimit,
     DurableQuery,
@@ -331,6 +332,10 @@ class ClientConnection:
         check_operator(self.session.principal)
         self.session.queries.submit(partial(ForgetClient, message.broker), partial(self._answer_query, message.request))
 
+    def _drain(self, message: Drain) -> None:
+        check_operator(self.session.principal, "drain the broker")
+        self._server.begin_drain(self.session, message.seconds, partial(self._answer, message.request))
+
     def _sync(self, message: Sync) -> None:
         self._server.host.after_pending(partial(self._answer, message.request, None))
 
@@ -449,5 +454,6 @@ _HANDLERS: Final[dict[type, Callable[[ClientConnection, Any], None]]] = {
     LogQuery: ClientConnection._read_log,
     ReplayQuery: ClientConnection._replay,
     Forget: ClientConnection._forget,
+    Drain: ClientConnection._drain,
     Sync: ClientConnection._sync,
 }

@@ -384,6 +384,9 @@ class Host:
     def is_blocked(self) -> bool:
         return bool(self._blocking)
 
+    def is_blocked_by(self, queue: object) -> bool:
+        return queue in self._blocking
+
     def _release_held(self) -> None:
         held, self._held = self._held, []
         for effect in held:

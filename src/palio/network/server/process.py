@@ -38,6 +38,7 @@ from palio.network.security.authorization import ANYONE, Principal, effective_fi
 from palio.network.security.quotas import OFF_LOOP_BYTES, BrokerLimits, Quotas
 from palio.network.security.sealing_keys import SealingKeyFile
 from palio.network.security.tls import CurrentTls, certificate_names, check_exposure
+from palio.network.server.drain import MAX_DRAIN_SECONDS, Drain, refuse_new_client
 from palio.network.server.durable_consumers import DURABLE_CLIENT_PREFIX
 from palio.network.server.durable_expiry import DurableExpiry
 from palio.network.server.durable_subscriptions import revise_durable
@@ -50,7 +51,9 @@ from palio.network.server.handshake import (
     listening_sockets,
 )
 from palio.network.server.host import Host
+from palio.network.server.pending_requests import OnAnswer
 from palio.network.server.persistence import SESSION_CLIENT_PREFIX
+from palio.network.server.process_metrics import AbsenceClock, LatencyHistogram, LoopLag
 from palio.network.server.reload import Reload, plan_reload
 from palio.network.server.session import BrokerServices, Session
 from palio.network.server.settings import Settings
@@ -110,9 +113,15 @@ class Server:
         self._counted: Counter[str] = Counter()
         # Sessions by principal; a number that grows fast shows a client that reconnects for ever.
         self.arrivals: Counter[str] = Counter()
+        self.confirm_latency = LatencyHistogram()
+        self.loop_lag = LoopLag()
+        self.away = AbsenceClock()
         self._random = Random()
         self._watch_task: asyncio.Task[None] | None = None
         self._is_stopping = False
+        self.drain: Drain | None = None
+        self.on_drained: Callable[[], None] = lambda: None  # when the process is to end
+        self._drain_task: asyncio.Task[None] | None = None
         self._tls = None if settings.tls is None else CurrentTls(settings.tls)
         self.started_at = time.monotonic()
 
@@ -139,7 +148,13 @@ class Server:
         self.neighbours = Neighbours(self.host, self.settings, self.authenticator)
         self._startup_barrier = StartupBarrier(lambda: self.neighbours.are_known, self.settings.flow.patience)
         self._services = BrokerServices(
-            self.host, self.store, self.settings.limits, self.settings.flow, self.quotas, self._startup_barrier
+            self.host,
+            self.store,
+            self.settings.limits,
+            self.settings.flow,
+            self.quotas,
+            self._startup_barrier,
+            self.confirm_latency,
         )
         try:
             self.addresses = tuple([await self._listen(address) for address in self.settings.listen])
@@ -152,6 +167,7 @@ class Server:
         self.expiry.begin_all()
         for address in self.settings.connect:
             await self.neighbours.dial(address)
+        self.loop_lag.start()
         self._watch_task = self.loop.create_task(self._watch(), name="palio watch")
         log.info("started", extra={"node": self.node, "addresses": [str(each) for each in self.addresses]})
 
@@ -187,8 +203,10 @@ class Server:
         """Close all connections with a reason, then the store."""
         self._is_stopping = self.host.is_stopping = True
         self.expiry.close()
-        if self._watch_task is not None:
-            self._watch_task.cancel()
+        self.loop_lag.stop()
+        for task in (self._watch_task, self._drain_task):
+            if task is not None:
+                task.cancel()
         if self.gateway is not None:
             await self.gateway.stop()
         for listener in self._listeners:
@@ -208,6 +226,24 @@ class Server:
         self.store.close()
         log.info("stopped", extra={"node": self.node})
 
+    def begin_drain(self, operator: Session, seconds: float, on_answer: OnAnswer) -> None:
+        """Refuse new clients and let connected ones go; the answer comes when that is done, and then `on_drained`."""
+        if not 0 <= seconds <= MAX_DRAIN_SECONDS:
+            raise InvalidArgument(f"seconds is a number from 0 to {MAX_DRAIN_SECONDS:,.0f}, not {seconds!r}")
+        if self.drain is not None:
+            raise Refused("the broker drains already")
+        self.drain = Drain(self, operator, seconds)
+        log.info("draining", extra=self.drain.status())
+
+        async def run(under_way: Drain) -> None:
+            left = await under_way.run()
+            log.info("drained", extra=under_way.status())
+            on_answer(left)
+            await asyncio.sleep(0)  # the answer leaves in the next turn
+            self.on_drained()
+
+        self._drain_task = self.loop.create_task(run(self.drain), name="palio drain")
+
     # Clients
 
     def open_session(
@@ -219,6 +255,8 @@ class Server:
         session is recognised as a duplicate by source and id. `instance` is one that no other client has: with it, a
         client takes its durable subscriptions over from an earlier session.
         """
+        if self.drain is not None:
+            raise refuse_new_client()
         self.quotas.connections.take(principal.name)
         # With the incarnation: the name is the deduplication key of a client without one of its own, and keys outlive
         # a restart.
@@ -255,6 +293,7 @@ class Server:
         while True:
             await asyncio.sleep(self.settings.watch)
             self._measure_rates()
+            self.away.update(self.host.delivery_status()["away"])
             self._apply_changed_files()
 
     def _apply_changed_files(self) -> None:
@@ -418,6 +457,7 @@ async def _serve(
     loop = asyncio.get_running_loop()
     for each in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(each, stopped.set)
+    server.on_drained = stopped.set
     reloads = Reloads(server, read_settings)
     loop.add_signal_handler(signal.SIGHUP, reloads.request)
     with preloading():

@@ -59,6 +59,7 @@ from palio.network.server.pending_requests import (
     answer_future,
     answer_together,
 )
+from palio.network.server.process_metrics import LatencyHistogram, LatencyProbe
 from palio.routing import codec, messages
 from palio.routing.columnar_codec import bodies_of, decode_batch, encode_batch
 from palio.routing.effects import BatchRequest, ClientGone
@@ -92,6 +93,7 @@ class BrokerServices:
     flow: Flow
     quotas: Quotas
     startup_barrier: StartupBarrier
+    confirm_latency: LatencyHistogram
 
 
 _DEFAULT_OPTIONS: Final = SubscribeOptions()
@@ -115,6 +117,7 @@ class Session:
         "_host",
         "_is_open",
         "_last_publication",
+        "_latency",
         "_limits",
         "_max_event_bytes",
         "_pending_publications",
@@ -180,6 +183,7 @@ class Session:
         self._publisher = f"{principal.name}/{publisher}" if publisher else client
         self._max_event_bytes = self._limits.event_bytes  # a computed property, read for every event
         self._last_publication = 0
+        self._latency = LatencyProbe(services.confirm_latency)
         self._pending_publications: dict[int, tuple[Publication, OnAnswer]] = {}
         self._busy: list[Publication] = []  # to be repeated on `Proceed`
         self.queries = PendingQueries(self._request)
@@ -334,6 +338,7 @@ class Session:
         self._last_publication += 1
         request = PublishClient(body, header, confirm=True, number=self._last_publication, publisher=self._publisher)
         self._pending_publications[self._last_publication] = request, on_answer
+        self._latency.begin(self._last_publication)
         self._host.request(self.client, request)
 
     def submit_together(self, bodies: Sequence[bytes], on_answers: Sequence[OnAnswer] = ()) -> None:
@@ -363,6 +368,7 @@ class Session:
                 for number, body in enumerate(admitted, first)
             )
         )
+        self._latency.begin(first)
         for each, on_answer in zip(request.events, on_answers, strict=True):
             pending[each.number] = request, on_answer
         self._request(request)
@@ -409,6 +415,7 @@ class Session:
         return body
 
     def _answer_publication(self, number: int, error: PalioError | None) -> None:
+        self._latency.end(number)
         _, on_answer = self._pending_publications.pop(number, (None, _ignore))
         on_answer(error)
 
@@ -441,6 +448,11 @@ class Session:
         self._flow = flow
         self._max_event_bytes = limits.event_bytes
         self._apply_grants(self.principal)
+
+    @property
+    def pending_publications(self) -> int:
+        """Number of confirmed events without an answer yet."""
+        return len(self._pending_publications)
 
     def revise(self, principal: Principal | None) -> None:
         """Apply changed grants, also to events that wait already; None ends the session: the principal was removed."""

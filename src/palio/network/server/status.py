@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final
 
 from palio import __version__
 from palio.network.server.delivery_queues import DeliveryQueue
 from palio.network.server.durable_subscriptions import DurableStatus, durable_statuses
+from palio.network.server.process_metrics import describe_disk, describe_log, describe_process
 
 if TYPE_CHECKING:
     from palio.network.server.process import Server
@@ -44,6 +46,13 @@ def status_of(server: Server) -> dict[str, Any]:
         "queued": sum(each.queued for each in queues) + sum(each.waiting.events for each in durable),
         "dead_letters": server.store.dead_letters.size().events,
         "is_blocked": host.is_blocked,
+        "blocked_by": [_describe_blocking(session, queue) for session, queue in _blocking(server)],
+        "confirm_latency": server.confirm_latency.describe(),
+        "away_seconds": server.away.update(host.delivery_status()["away"]),
+        "disk": describe_disk(server.settings.data, server.settings.keeping.disk_bytes),
+        "log": describe_log(server.store.log, server.clock()),
+        "process": describe_process(server.loop_lag.longest),
+        "draining": None if server.drain is None else server.drain.status(),
         **host.delivery_status(),
         **host.routing_status(),
         "rates": server.rates,
@@ -56,6 +65,20 @@ def status_of(server: Server) -> dict[str, Any]:
         "failed_handshakes": dict(server.handshakes.failures),
         "arrivals": dict(server.arrivals),
     }
+
+
+def _blocking(server: Server) -> Iterator[tuple[Session, DeliveryQueue]]:
+    """The full queues that hold confirmed publishers back."""
+    if not server.host.is_blocked:
+        return
+    for session in server.sessions:
+        for queue in session.delivery.queues():
+            if isinstance(queue, DeliveryQueue) and server.host.is_blocked_by(queue):
+                yield session, queue
+
+
+def _describe_blocking(session: Session, queue: DeliveryQueue) -> dict[str, Any]:
+    return {"principal": session.principal.name, "subscription": queue.name, "queued": queue.queued}
 
 
 def _describe_durable(durable: DurableStatus, now: float) -> dict[str, Any]:
