@@ -8,6 +8,7 @@ operating system believes.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from struct import Struct
 from typing import Any, Final, Protocol
 
@@ -32,10 +33,12 @@ frame_header = _LENGTH.pack  # of a frame, from its length
 class FrameReader:
     """Splits a stream into frames. `limit` bounds one frame, and so what a sender can make this end buffer."""
 
-    __slots__ = ("_buffered", "_missing", "limit")
+    __slots__ = ("_buffered", "_missing", "buffered_bytes", "complete_frames", "limit")
 
     def __init__(self, limit: int = MAX_FRAME_BYTES) -> None:
         self.limit = limit
+        self.buffered_bytes = 0  # of the incomplete frame
+        self.complete_frames = 0
         self._buffered: list[bytes] = []
         self._missing = 0  # bytes to come before the next frame can be complete
 
@@ -45,6 +48,7 @@ class FrameReader:
             # Joined only when a frame can be complete: joining at every read would copy a long frame once for each of
             # the reads that it arrives by.
             self._buffered.append(data)
+            self.buffered_bytes += len(data)
             self._missing -= len(data)
             if self._missing > 0:
                 return []
@@ -66,6 +70,8 @@ class FrameReader:
             at += 4 + length
         else:
             self._missing = 4 - (end - at)
+        self.buffered_bytes = end - at
+        self.complete_frames += len(frames)
         if at < end:
             self._buffered.append(data[at:] if at else data)
         return frames
@@ -87,6 +93,15 @@ class Receiver(Protocol):
         """The connection is established."""
 
 
+class HeldInput(Protocol):
+    """Count of the bytes of incomplete frames of all channels."""
+
+    total: int
+
+    def check(self, own: int) -> None:
+        """An error where a channel may hold no more."""
+
+
 class Batching(Protocol):
     """Driver that handles the input of several connections in one batch, and writes their output after it."""
 
@@ -106,9 +121,22 @@ class Channel(asyncio.Protocol):
     """One connection, as a protocol of asyncio."""
 
     def __init__(
-        self, receiver: Receiver, heartbeat: float, limit: int = MAX_FRAME_BYTES, batching: Batching | None = None
+        self,
+        receiver: Receiver,
+        heartbeat: float,
+        limit: int = MAX_FRAME_BYTES,
+        batching: Batching | None = None,
+        held: HeldInput | None = None,
     ) -> None:
+        """`held` counts the bytes of the incomplete frames of all channels."""
         self.receiver = receiver
+        self._held_input = held
+        self._counted_bytes = 0  # of the incomplete frame, in `held`
+        self._seen_frames = 0  # at the last heartbeat, as below
+        self._seen_bytes = 0
+        self._slow_heartbeats = 0
+        self.min_bytes_per_second = 0.0  # at which a frame must arrive
+        self.on_closed: Callable[[], None] | None = None
         self._batching = batching
         self.heartbeat = heartbeat
         self.is_full = False
@@ -133,6 +161,11 @@ class Channel(asyncio.Protocol):
         """Host and port of the other end."""
         name = self._transport.get_extra_info("peername") if self._transport is not None else None
         return f"{name[0]}:{name[1]}" if isinstance(name, tuple) else "somewhere"
+
+    @property
+    def host(self) -> str:
+        """Host of the other end."""
+        return self.peer.rpartition(":")[0]
 
     def extra(self, name: str) -> Any:
         """A property of the transport, such as its TLS certificate."""
@@ -236,6 +269,8 @@ class Channel(asyncio.Protocol):
             return
         try:
             frames = self._reader.feed(data)
+            if self._reader.buffered_bytes != self._counted_bytes:
+                self._count_held()
             # The second byte of a frame is the tag of its message.
             if not _CHANNEL_TAGS.isdisjoint([frame[1] for frame in frames]):
                 frames = self._take_control(frames)
@@ -245,6 +280,13 @@ class Channel(asyncio.Protocol):
                 self._deliver(frames)
         except PalioError as error:
             self.close("wire", str(error))
+
+    def _count_held(self) -> None:
+        held, own = self._held_input, self._reader.buffered_bytes
+        if held is not None:
+            held.total += own - self._counted_bytes
+            self._counted_bytes = own
+            held.check(own)
 
     def _deliver(self, frames: list[bytes]) -> None:
         if self._batching is None:
@@ -306,6 +348,11 @@ class Channel(asyncio.Protocol):
         self.is_closing = True
         if self._timer is not None:
             self._timer.cancel()
+        if self._held_input is not None:
+            self._held_input.total -= self._counted_bytes
+            self._counted_bytes = 0
+        if self.on_closed is not None:
+            self.on_closed()
         reason = f"the connection broke: {exc}" if exc else "the other end closed it"
         self.receiver.on_lost(self, self._reason or reason)
 
@@ -314,10 +361,23 @@ class Channel(asyncio.Protocol):
         if self._silent_heartbeats > _MAX_SILENT_HEARTBEATS:
             self.abort(f"nothing was heard for {_MAX_SILENT_HEARTBEATS * self.heartbeat:g} seconds")
             return
+        if self._is_frame_late():
+            self.close("wire", f"a frame that arrives at less than {self.min_bytes_per_second:,.0f} bytes a second")
+            return
         # A write in the second half of the interval serves as this heartbeat.
         if self._loop.time() - self._last_write >= self.heartbeat / 2:
             self.send(_PING)
         self._timer = self._loop.call_later(self.heartbeat, self._beat)
+
+    def _is_frame_late(self) -> bool:
+        """Whether one frame arrived too slowly during several heartbeats; a byte now and then is no sign of life."""
+        reader = self._reader
+        received = reader.buffered_bytes - self._seen_bytes
+        is_slow = reader.buffered_bytes > 0 and received < self.min_bytes_per_second * self.heartbeat
+        is_same = reader.complete_frames == self._seen_frames
+        self._slow_heartbeats = self._slow_heartbeats + 1 if is_slow and is_same else 0
+        self._seen_frames, self._seen_bytes = reader.complete_frames, reader.buffered_bytes
+        return self._slow_heartbeats > _MAX_SILENT_HEARTBEATS
 
 
 _CHANNEL_TAGS: Final = frozenset((PING, protocol.GOODBYE))

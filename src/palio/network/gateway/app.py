@@ -126,7 +126,9 @@ class Gateway:
             raise InvalidArgument(f"HTTP cannot listen on {where}: {error.strerror or error}") from None
         self.address = listener.getsockname()[:2]
         self._push.start()
-        self._http_server = make_server(self.app, self._server.settings.limits, self._tls, self._server.handshakes)
+        self._http_server = make_server(
+            self.app, self._server.settings.limits, self._tls, self._server.handshakes, self._server.quotas
+        )
         self._serving = asyncio.create_task(self._http_server.serve(sockets=[listener]))
         # uvicorn has no event for having started.
         while not self._http_server.started and not self._serving.done():

@@ -98,19 +98,27 @@ class CallerAuthenticator:
         return asyncio.get_running_loop().time()
 
     async def body(self, request: Request) -> bytes:
-        """The body of a request, within the limits of size and time."""
-        limits = self._server.settings.limits
+        """The body of a request, within the limits of size, time and rate."""
+        limits, held = self._server.settings.limits, self._server.quotas.held_requests
         body = bytearray()
+        started = self._now()
         try:
-            async with asyncio.timeout(limits.handshake_seconds):
+            async with asyncio.timeout_at(started + limits.handshake_seconds) as timeout:
                 async for part in request.stream():
                     body += part
+                    held.total += len(part)
                     if len(body) > limits.frame_bytes:
                         raise LimitReached("frame_bytes", limits.frame_bytes, "a request that is too long")
+                    held.check(len(body))
+                    # What has arrived buys time for the rest, so that a long body may take longer, and a drip may not.
+                    seconds = limits.handshake_seconds + len(body) / limits.bytes_per_second
+                    timeout.reschedule(started + min(seconds, limits.request_seconds))
         except TimeoutError:
             raise HttpProblem(408, "the request did not arrive in time", {"Connection": "close"}) from None
         except ClientDisconnect:
             raise HttpProblem(400, "the request was not sent to its end") from None
+        finally:
+            held.total -= len(body)
         return bytes(body)
 
 
@@ -136,6 +144,7 @@ _PREFLIGHT_HEADERS = {
 }
 
 
+_MAX_HEADERS: Final = 100
 _OTHER_ORIGIN: Final = HttpProblem(
     403, "a page of another origin may not use this broker; its owner can allow the origin"
 )
@@ -185,6 +194,8 @@ class RequestGuard:
             await problem_response(refusal)(scope, receive, send_with_headers)
 
     def _refusal(self, headers: Headers, scope: Scope) -> HttpProblem | None:
+        if len(scope["headers"]) > _MAX_HEADERS:
+            return HttpProblem(431, f"a request has at most {_MAX_HEADERS} headers")
         host = headers.get("host", "")
         if self._is_open() and not is_loopback(_host_name(host)):
             return HttpProblem(421, "this broker answers to names of its own machine alone, such as localhost")

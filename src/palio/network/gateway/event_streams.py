@@ -63,7 +63,8 @@ async def server_sent_events(session: Session, keepalive: float = _KEEPALIVE_SEC
             continue
         if not batch:
             break
-        yield "".join(map(_sse_message, batch))
+        for each in batch:
+            yield _sse_message(each)
     if session.failure is not None:
         yield f"event: problem\ndata: {json.dumps(problem_document(session.failure))}\n\n"
 

@@ -22,54 +22,134 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 from uvicorn.server import ServerState
 
-from palio.network.security.quotas import BrokerLimits
+from palio.errors import LimitReached
+from palio.network.security.quotas import BrokerLimits, Quotas
 from palio.network.security.tls import CurrentTls
 from palio.network.server.handshake import MAX_FIRST_FRAME_BYTES, MAX_REFUSED_CONNECTIONS, TlsHandshakes
 
 _SHUTDOWN_SECONDS: Final = 1.0  # for open streams to end properly
+_MAX_FRAGMENTS: Final = 10_000  # of one WebSocket message: each is an object of its own
 
 
-def make_http_protocol(seconds: float, connections: int) -> type[H11Protocol]:
-    """uvicorn's HTTP protocol with a limit of connections, and of seconds for each request head."""
+class BoundedConfig(uvicorn.Config):
+    """Configuration of uvicorn, with the limits of connections beside it."""
 
-    class TimedHttpProtocol(H11Protocol):
-        _head_timer: asyncio.TimerHandle | None = None
+    limits: BrokerLimits
+    quotas: Quotas
 
-        def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-            super().connection_made(transport)
-            # Aborted without an answer; below this number uvicorn answers 503 itself.
-            if len(self.connections) > connections:
-                transport.abort()
-                return
-            self.app_state = {**self.app_state, "certificate": transport.get_extra_info("peercert")}
-            self._head_timer = self.loop.call_later(seconds, transport.close)
-
-        def data_received(self, data: bytes) -> None:
-            super().data_received(data)
-            # h11 is idle at both ends between requests, and while the next head is incomplete.
-            is_between_requests = self.conn.their_state is h11.IDLE and self.conn.our_state is h11.IDLE
-            if not is_between_requests:
-                self._cancel_timer()
-            elif self._head_timer is None:
-                self._head_timer = self.loop.call_later(seconds, self.transport.close)
-
-        def connection_lost(self, exc: Exception | None) -> None:
-            self._cancel_timer()
-            super().connection_lost(exc)
-
-        def _cancel_timer(self) -> None:
-            if self._head_timer is not None:
-                self._head_timer.cancel()
-                self._head_timer = None
-
-    return TimedHttpProtocol
+    @property
+    def most_connections(self) -> int:
+        return self.limits.connections + MAX_REFUSED_CONNECTIONS
 
 
-class BoundedWebSocketProtocol(WebSocketsSansIOProtocol):
+class _BoundedConnection:
+    """Bounds of a connection over HTTP or WebSocket: connections of its address, and seconds without reading."""
+
+    _quotas: Quotas | None = None
+    _address: str | None = None
+    _write_timer: asyncio.TimerHandle | None = None
+
+    def _take_address(self, transport: asyncio.Transport, quotas: Quotas) -> bool:
+        """Count the connection for its address; whether there was room."""
+        peer = transport.get_extra_info("peername")
+        address = str(peer[0]) if isinstance(peer, tuple) else "somewhere"
+        try:
+            quotas.take_address(address)
+        except LimitReached:
+            return False
+        self._quotas, self._address = quotas, address
+        return True
+
+    def _release_address(self) -> None:
+        if self._quotas is not None and self._address is not None:
+            self._quotas.release_address(self._address)
+            self._address = None
+
+    def _wait_for_reader(self, transport: asyncio.Transport, seconds: float) -> None:
+        """Abort a connection whose other end takes nothing for too long: its stream would be kept for ever."""
+        if self._write_timer is None:
+            self._write_timer = asyncio.get_running_loop().call_later(seconds, transport.abort)
+
+    def _stop_waiting(self) -> None:
+        if self._write_timer is not None:
+            self._write_timer.cancel()
+            self._write_timer = None
+
+
+class TimedHttpProtocol(_BoundedConnection, H11Protocol):
+    """uvicorn's HTTP protocol with limits of connections, and of seconds for each request and for its answer."""
+
+    config: BoundedConfig
+    _head_timer: asyncio.TimerHandle | None = None
+    _request_timer: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        # Aborted without an answer; below this number uvicorn answers 503 itself.
+        if len(self.connections) > self.config.most_connections or not self._take_address(
+            transport, self.config.quotas
+        ):
+            transport.abort()
+            return
+        self.app_state = {**self.app_state, "certificate": transport.get_extra_info("peercert")}
+        self._head_timer = self.loop.call_later(self.config.limits.handshake_seconds, transport.close)
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        # h11 is idle at both ends between requests, and while the next head is incomplete.
+        is_between_requests = self.conn.their_state is h11.IDLE and self.conn.our_state is h11.IDLE
+        if not is_between_requests:
+            self._end_head_timer()
+        elif self._head_timer is None:
+            self._head_timer = self.loop.call_later(self.config.limits.handshake_seconds, self.transport.close)
+        # A body that nobody reads, because its request is answered, must come to its end too.
+        if self.conn.their_state is not h11.SEND_BODY:
+            self._end_request_timer()
+        elif self._request_timer is None:
+            self._request_timer = self.loop.call_later(self.config.limits.request_seconds, self.transport.abort)
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._wait_for_reader(self.transport, self.config.limits.request_seconds)
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        self._stop_waiting()
+
+    def handle_websocket_upgrade(self, event: h11.Request) -> None:
+        self._end_timers()
+        self._release_address()
+        super().handle_websocket_upgrade(event)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._end_timers()
+        self._release_address()
+        super().connection_lost(exc)
+
+    def _end_timers(self) -> None:
+        self._end_head_timer()
+        self._end_request_timer()
+        self._stop_waiting()
+
+    def _end_head_timer(self) -> None:
+        if self._head_timer is not None:
+            self._head_timer.cancel()
+            self._head_timer = None
+
+    def _end_request_timer(self) -> None:
+        if self._request_timer is not None:
+            self._request_timer.cancel()
+            self._request_timer = None
+
+
+class BoundedWebSocketProtocol(_BoundedConnection, WebSocketsSansIOProtocol):
     """uvicorn's WebSocket with short messages only, until `widen` in the state of its scope is called.
 
-    An unauthenticated caller must not make the broker buffer a long message.
+    An unauthenticated caller must not make the broker buffer a long message. Messages come in few fragments, and a
+    caller that pings without reading the answers is disconnected.
     """
+
+    config: BoundedConfig
 
     def __init__(
         self,
@@ -85,9 +165,33 @@ class BoundedWebSocketProtocol(WebSocketsSansIOProtocol):
         self._set_max_message(self.config.ws_max_size)
 
     def _set_max_message(self, size: int) -> None:
-        # Before version 16, the package `websockets` had one attribute for the limits of a message and of its parts.
+        # Before version 16, the package `websockets` had one attribute for both limits, of messages and of parts.
         name = "max_message_size" if hasattr(self.conn, "max_message_size") else "max_size"
         setattr(self.conn, name, min(size, self.config.ws_max_size))
+
+    def connection_made(self, transport: Any) -> None:
+        super().connection_made(transport)
+        if not self._take_address(transport, self.config.quotas):
+            transport.abort()
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        is_unread = self.transport.get_write_buffer_size() > 2 * self.config.limits.frame_bytes
+        if is_unread or len(self.frames) > _MAX_FRAGMENTS:
+            self.transport.abort()
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._wait_for_reader(self.transport, self.config.limits.request_seconds)
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        self._stop_waiting()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._stop_waiting()
+        self._release_address()
+        super().connection_lost(exc)
 
 
 class HttpServer(uvicorn.Server):
@@ -127,12 +231,14 @@ class HttpServer(uvicorn.Server):
         await asyncio.wait([serving])
 
 
-def make_server(app: ASGIApp, limits: BrokerLimits, tls: CurrentTls | None, handshakes: TlsHandshakes) -> HttpServer:
+def make_server(
+    app: ASGIApp, limits: BrokerLimits, tls: CurrentTls | None, handshakes: TlsHandshakes, quotas: Quotas
+) -> HttpServer:
     """A server for an application, within limits."""
-    config = uvicorn.Config(
+    config = BoundedConfig(
         app,
         loop="none",
-        http=make_http_protocol(limits.handshake_seconds, limits.connections + MAX_REFUSED_CONNECTIONS),
+        http=TimedHttpProtocol,
         ws=BoundedWebSocketProtocol,
         ws_max_size=limits.frame_bytes,
         ws_per_message_deflate=False,
@@ -145,4 +251,5 @@ def make_server(app: ASGIApp, limits: BrokerLimits, tls: CurrentTls | None, hand
         timeout_graceful_shutdown=10,
         timeout_keep_alive=min(5, ceil(limits.handshake_seconds)),
     )
+    config.limits, config.quotas = limits, quotas
     return HttpServer(config, tls, handshakes)

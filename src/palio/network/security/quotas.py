@@ -33,8 +33,16 @@ class BrokerLimits:
     connections: int = 20_000
     """Connections of all principals together."""
     connections_per_principal: int = 10_000
+    connections_per_address: int = 10_000
+    """Connections from one address, over HTTP and the binary protocol together; from this machine too."""
     handshake_seconds: float = 10.0
-    """Until a connection must be authenticated."""
+    """Until a connection must be authenticated, or the head of a request complete."""
+    request_seconds: float = 60.0
+    """Until a request over HTTP must have arrived, and for which a reader over HTTP may take nothing."""
+    bytes_per_second: float = 4_096.0
+    """Least rate at which a frame, or the body of a request, must arrive."""
+    unread_bytes: int = 256 * 1024 * 1024
+    """Bytes of incomplete frames, and of incomplete requests, of all connections together."""
     subscriptions_per_principal: int = 1_000_000
     filter_bytes: int = 16 * 1024
     """Characters of a condition, as written and as stored; the worst of this size takes half a second."""
@@ -233,6 +241,22 @@ class Quota:
             del self._taken[principal]
 
 
+class HeldBytes:
+    """Bytes of incomplete input of all connections together, of which each beyond a small share is refused."""
+
+    __slots__ = ("_most", "total")
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self.total = 0
+
+    def check(self, own: int) -> None:
+        """LimitReached where there are too many, and a connection holds more than most of the others ever do."""
+        if self.total > self._most and own > _MAX_SMALL_INPUT_BYTES:
+            raise LimitReached("unread_bytes", self._most, "too much input of all connections is incomplete")
+
+
+_MAX_SMALL_INPUT_BYTES: Final = 64 * 1024
 _ALL_SUBSCRIPTIONS: Final = 2**62  # in total: unbounded but for each principal's own bound
 
 
@@ -245,6 +269,9 @@ class Quotas:
         self.subscriptions = Quota(
             "subscriptions", _ALL_SUBSCRIPTIONS, limits.subscriptions_per_principal, "subscriptions"
         )
+        self.addresses = Counter[str]()
+        self.held_frames = HeldBytes(limits.unread_bytes)
+        self.held_requests = HeldBytes(limits.unread_bytes)
         self.has_rate_limit = limits.events_per_second != inf  # checked by callers on the hot path
         self._limits = limits
         self._now = now
@@ -257,6 +284,18 @@ class Quotas:
         self.has_rate_limit = limits.events_per_second != inf
         self._limits = limits
         self._rate_limiters.clear()
+
+    def take_address(self, address: str) -> None:
+        """Count a connection from an address; LimitReached where there are too many."""
+        most = self._limits.connections_per_address
+        if self.addresses[address] >= most:
+            raise LimitReached("connections_per_address", most, f"{address} has enough connections")
+        self.addresses[address] += 1
+
+    def release_address(self, address: str) -> None:
+        self.addresses[address] -= 1
+        if self.addresses[address] <= 0:
+            del self.addresses[address]
 
     def events_left(self, principal: str) -> float:
         """Number of events that a principal may publish now."""

@@ -344,6 +344,9 @@ class Server:
         most = self.settings.limits.connections
         if self._count_connections() >= most:
             raise LimitReached("connections", most, f"{most:,} connections are as many as there may be")
+        self.quotas.take_address(channel.host)
+        channel.on_closed = partial(self.quotas.release_address, channel.host)
+        channel.min_bytes_per_second = self.settings.limits.bytes_per_second
         self.unauthenticated.add(channel)
 
     # Listening
@@ -365,7 +368,8 @@ class Server:
         return Address(host, port, address.scheme)
 
     def _channel(self) -> Channel:
-        return Channel(Handshake(self), self.settings.heartbeat, MAX_FIRST_FRAME_BYTES, self.host)
+        held = self.quotas.held_frames
+        return Channel(Handshake(self), self.settings.heartbeat, MAX_FIRST_FRAME_BYTES, self.host, held)
 
     def _count_connections(self) -> int:
         return len(self.unauthenticated) + len(self.sessions)
