@@ -35,6 +35,7 @@ ErrorCode: TypeAlias = Literal[
     "wire",
     "unavailable",
     "away",
+    "timeout",
 ]
 
 

@@ -315,7 +315,9 @@ class Gateway:
         return JSONResponse({"status": "ok"})
 
     async def _ready(self, request: Request) -> Response:
-        return JSONResponse({"ready": self._is_ready}, 200 if self._is_ready else 503)
+        is_ready = self._is_ready and self._server.store.takes_events
+        reason = {} if is_ready or not self._is_ready else {"reason": "the disk takes no events"}
+        return JSONResponse({"ready": is_ready, **reason}, 200 if is_ready else 503)
 
     async def _openapi(self, request: Request) -> Response:
         return JSONResponse(describe_api())

@@ -54,6 +54,7 @@ class _Entry(msgspec.Struct, frozen=True, omit_defaults=True):
     sources: tuple[str, ...] = ()
     certificates: tuple[str, ...] = ()
     expires: datetime | None = None
+    may_block: bool = False
 
 
 class _File(msgspec.Struct, frozen=True):
@@ -233,6 +234,7 @@ def _encode_entry(id: str, digest: str, known: RegisteredPrincipal) -> _Entry:
         principal.sources,
         known.certificates,
         known.expires,
+        principal.may_block,
     )
 
 
@@ -246,6 +248,7 @@ def _decode_entry(entry: _Entry) -> RegisteredPrincipal:
             entry.may_annotate,
             entry.may_see_status,
             entry.sources,
+            entry.may_block,
         )
     except PalioError as error:
         raise InputError(PRINCIPALS_FILE, f"{entry.name}: {error}") from None

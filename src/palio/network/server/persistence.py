@@ -72,7 +72,7 @@ class Persistence:
 
         def on_written(error: PalioError | None) -> None:
             key = (done.client, done.name)
-            if error is None and key in self._full_queues:
+            if error is None and key in self._full_queues and self._store.is_half_empty(*key):
                 self._full_queues.discard(key)
                 self._enqueue(QueueFree(*key))
 

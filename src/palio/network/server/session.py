@@ -6,21 +6,23 @@ it. A request is answered by a callback (`OnAnswer`) in a later turn of the loop
 A publication is checked against the publisher's grant and quotas before it is handed to the broker. The confirmed ones
 in flight are bounded by a window. When the broker cannot take responsibility for more it answers `busy`; the session
 keeps the publication and repeats it on `Proceed`. Its publisher gets no answer meanwhile, and stops when its window is
-full: that is the backpressure on publishers.
+full: that is the backpressure on publishers. It is bounded: a publication without an answer after
+`flow.confirm_seconds` is answered with `ConfirmTimeout`, which says what it waited for.
 """
 
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import compress
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 from msgspec.structs import replace
 
-from palio.errors import LimitReached, LivesElsewhere, NotPermitted, PalioError, Refused
+from palio.errors import ConfirmTimeout, LimitReached, LivesElsewhere, NotPermitted, PalioError, Refused
 from palio.filters.filter import Filter
 from palio.network.error_codes import error_of_refusal
 from palio.network.security.authorization import (
@@ -38,6 +40,7 @@ from palio.network.server.delivery_queues import (
     Delivered,
     DeliveryQueue,
     DurableQueue,
+    QueueLimits,
     SubscribeOptions,
 )
 from palio.network.server.durable_subscriptions import check_subscription_quota
@@ -63,6 +66,18 @@ if TYPE_CHECKING:
     from palio.network.store.interface import Store
 
 Publication: TypeAlias = PublishClient | PublishBatch
+_CONFIRM_CHECKS: Final = 4  # in the time after which a publication is late
+
+
+class _Busy(NamedTuple):
+    """A publication that waits for room, and for whose."""
+
+    request: Publication
+    reason: str
+
+    @property
+    def events(self) -> int:
+        return len(self.request.events) if isinstance(self.request, PublishBatch) else 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +109,7 @@ class Session:
         "_advertisement_leases",
         "_busy",
         "_complete",
+        "_confirm_timer",
         "_flow",
         "_host",
         "_is_open",
@@ -101,6 +117,7 @@ class Session:
         "_limits",
         "_max_event_bytes",
         "_pending_publications",
+        "_publication_marks",
         "_publisher",
         "_publishes_all",
         "_quotas",
@@ -156,7 +173,9 @@ class Session:
         self._max_event_bytes = self._limits.event_bytes  # a computed property, read for every event
         self._last_publication = 0
         self._pending_publications: dict[int, tuple[Publication, OnAnswer]] = {}
-        self._busy: list[Publication] = []  # to be repeated on `Proceed`
+        self._busy: dict[int, _Busy] = {}  # to be repeated on `Proceed`, by the first number of each
+        self._publication_marks: deque[tuple[float, int]] = deque()  # last publication at some times, since the oldest
+        self._confirm_timer: asyncio.TimerHandle | None = None
         self.queries = PendingQueries(self._request)
         self.durable_claims = PendingClaims(
             self._host,
@@ -186,6 +205,10 @@ class Session:
             raise Refused(f"{group!r} is no group that {name!r} could be of")
         if options.completeness and not self._host.has_completeness:
             raise Refused("the brokers send no watermarks; they are started with --option completeness=SECONDS")
+        if options.overflow == "block" and not self.principal.may_block:
+            raise NotPermitted(
+                self.principal.name, "hold publishers back", "overflow `block` needs the grant may_block"
+            )
         granted = effective_filter(wanted, self.principal, self._limits)
         check_subscription_quota(self._host, self.principal, self._quotas, name, durable)
         self._quotas.subscriptions.take(self.principal.name)
@@ -195,7 +218,8 @@ class Session:
         elif delivery_queue is None:
             limit = min(options.queue or self._flow.queue, self._flow.longest_queue)
             overflow = options.overflow or self._flow.overflow
-            delivery_queue = DeliveryQueue(group or name, limit, overflow, options.credit)
+            bounds = QueueLimits(limit, self._flow.queue_bytes)
+            delivery_queue = DeliveryQueue(group or name, bounds, overflow, options.credit)
         # The queue stands before the request: the batch that handles the request may deliver events already.
         self.delivery.add(name, delivery_queue, options.number, group)
         self._wanted[name] = wanted
@@ -286,6 +310,8 @@ class Session:
         self._last_publication += 1
         request = PublishClient(body, header, confirm=True, number=self._last_publication, publisher=self._publisher)
         self._pending_publications[self._last_publication] = request, on_answer
+        if self._confirm_timer is None:
+            self._watch_confirmations()
         self._host.request(self.client, request)
 
     def submit_together(self, bodies: Sequence[bytes], on_answers: Sequence[OnAnswer] = ()) -> None:
@@ -315,6 +341,8 @@ class Session:
         )
         for each, on_answer in zip(request.events, on_answers, strict=True):
             pending[each.number] = request, on_answer
+        if self._confirm_timer is None:
+            self._watch_confirmations()
         self._request(request)
 
     def _admit(self, body: bytes, header: bytes) -> bytes:
@@ -339,14 +367,50 @@ class Session:
             if self.on_refused is not None:
                 self.on_refused(error_of_refusal(refusal.kind, refusal.reason))
         elif refusal.kind == "busy":  # stays pending: no answer is the backpressure on its publisher
-            self._busy.append(self._pending_publications[refusal.number][0])
+            request = self._pending_publications[refusal.number][0]
+            self._busy[refusal.number] = _Busy(request, refusal.reason)
+            self._host.set_waiting(self.client, True)
         else:
             self._answer_publication(refusal.number, error_of_refusal(refusal.kind, refusal.reason))
 
     def _repeat_busy(self) -> None:
-        busy, self._busy = self._busy, []
-        for request in busy:
-            self._request(request)
+        busy, self._busy = self._busy, {}
+        self._host.set_waiting(self.client, False)
+        for number in sorted(busy):  # in the order of publication: those that wait for others may come between
+            self._request(busy[number].request)
+
+    def _watch_confirmations(self) -> None:
+        """Look at the pending publications now and then, for as long as there are any.
+
+        Marks of the last number at some times cost nothing for each publication, where a timer of its own would.
+        """
+        self._publication_marks.append((self._host.now(), self._last_publication))
+        seconds = self._flow.confirm_seconds / _CONFIRM_CHECKS
+        self._confirm_timer = asyncio.get_running_loop().call_later(seconds, self._check_confirmations)
+
+    def _check_confirmations(self) -> None:
+        self._confirm_timer = None
+        oldest, last = self._host.now() - self._flow.confirm_seconds, 0
+        while self._publication_marks and self._publication_marks[0][0] <= oldest:
+            _, last = self._publication_marks.popleft()
+        late = [number for number in self._pending_publications if number <= last]
+        reasons = {number: self._take_reason(number) for number in late}
+        for number in late:
+            self._answer_publication(number, ConfirmTimeout(self._flow.confirm_seconds, reasons[number]))
+        if self._pending_publications and self._is_open:
+            self._watch_confirmations()
+        else:
+            self._publication_marks.clear()
+
+    def _take_reason(self, number: int) -> str:
+        """What a late publication waits for; one that waits for room is not repeated any more."""
+        for first, busy in list(self._busy.items()):
+            if first <= number < first + busy.events:
+                if number == first + busy.events - 1:
+                    del self._busy[first]
+                    self._host.set_waiting(self.client, bool(self._busy))
+                return busy.reason
+        return f"{self._host.confirmations_wait_for}; it may still be accepted"
 
     def _apply_grants(self, principal: Principal) -> None:
         self.principal = principal
@@ -411,7 +475,10 @@ class Session:
         self._host.clients.pop(self.client, None)
         self._host.enqueue(ClientGone(self.client))
         self._advertisement_leases.close()
-        publications, self._pending_publications, self._busy = self._pending_publications, {}, []
+        publications, self._pending_publications, self._busy = self._pending_publications, {}, {}
+        self._host.set_waiting(self.client, False)
+        if self._confirm_timer is not None:
+            self._confirm_timer.cancel()
         for _, on_answer in publications.values():
             on_answer(gone)
         self.queries.close(gone)
@@ -460,10 +527,10 @@ class Session:
 
     def _on_queue_over(self, delivery_queue: DeliveryQueue) -> None:
         if delivery_queue.overflow == "block":
-            self._host.block(delivery_queue)
+            self._host.block(delivery_queue, self._flow.block_seconds, self.principal.name)
         elif self.failure is None:
             self.failure = LimitReached(
-                "queue", delivery_queue.limit, f"too many events wait for {delivery_queue.name!r}"
+                "queue", delivery_queue.limits.events, f"too many events wait for {delivery_queue.name!r}"
             )
             self.on_end(self.failure)
 

@@ -28,10 +28,20 @@ from palio.network.store.interface import (
     Retention,
     Size,
     Writable,
+    is_half_empty,
     queue_bounds,
 )
 from palio.routing import codec
-from palio.routing.effects import BrokerStanding, Client, Finished, Logged, Queued, Record
+from palio.routing.effects import (
+    BrokerStanding,
+    Client,
+    Finished,
+    HomeInterest,
+    Logged,
+    LoggedDeadLetter,
+    Queued,
+    Record,
+)
 from palio.routing.messages import (
     AdvertiseClient,
     EventId,
@@ -61,9 +71,11 @@ class MemoryStore:
         self._records: dict[tuple[Client, str, str], Record] = {}
         self._unfinished: dict[EventId, Logged] = {}
         self._homes: dict[int, BrokerStanding] = {}
+        self._interests: dict[tuple[int, int], HomeInterest] = {}
         self._seen: deque[bytes] = deque(maxlen=self._retention.duplicates)
         self._queues: dict[tuple[Client, str], MemoryQueue] = {}
         self._number = 0
+        self.takes_events = True  # memory has no bound that is known here
         self.log = MemoryLog(self._lock)
         self.dead_letters = MemoryDeadLetters(self._retention.dead_letters)
 
@@ -71,7 +83,13 @@ class MemoryStore:
         self._incarnation += 1
         records, unfinished = tuple(self._records.values()), tuple(self._unfinished.values())
         return Recovered(
-            self._node, self._incarnation, records, unfinished, tuple(self._seen), tuple(self._homes.values())
+            self._node,
+            self._incarnation,
+            records,
+            unfinished,
+            tuple(self._seen),
+            tuple(self._homes.values()),
+            tuple(self._interests.values()),
         )
 
     def submit(self, entries: Sequence[Writable], answer: OnWritten) -> None:
@@ -90,8 +108,16 @@ class MemoryStore:
                 self._write(each)
             self.retain()
 
+    def unfinished(self, ids: Sequence[EventId]) -> list[Publish]:
+        with self._lock:
+            return [self._unfinished[id].event for id in ids if id in self._unfinished]
+
     def queue(self, client: Client, name: str) -> MemoryQueue:
         return self._queues.get((client, name), MemoryQueue())
+
+    def is_half_empty(self, client: Client, name: str) -> bool:
+        with self._lock:
+            return is_half_empty(self.queue(client, name).size(), self._bounds(client, name))
 
     def retain(self) -> None:
         with self._lock:
@@ -140,6 +166,12 @@ class MemoryStore:
                 self._remember_key(key)
             case Finished(id):
                 self._unfinished.pop(id, None)
+            case LoggedDeadLetter(id, reason):
+                if id in self._unfinished:
+                    body = self._unfinished[id].event.body
+                    self.dead_letters.add(self._clock(), DeadLetterAdded("", "", reason, body))
+            case HomeInterest(broker, bucket):
+                self._interests[broker, bucket] = entry
             case BrokerStanding(broker):
                 self._homes[broker] = entry
             case Acknowledged(client, name, numbers):
