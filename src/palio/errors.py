@@ -307,9 +307,9 @@ class QueueFull(PalioError):
 
 
 class ConfirmTimeout(PalioError):
-    """An event that was not confirmed in time; `reason` says whose queue or which broker it waited for.
+    """An event or a subscription that was not confirmed in time; `reason` says whose queue or which broker it waited for.
 
-    One that waited for room was not accepted. Where the message says that it may still be accepted, publishing the same
+    An event that waited for room was not accepted. Where the message says that it may still be accepted, publishing the same
     event again is safe: duplicates are known by their id.
     """
 

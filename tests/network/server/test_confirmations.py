@@ -13,7 +13,7 @@ from palio.network.client.broker import Broker
 from palio.network.security.authentication import Tokens
 from palio.network.security.authorization import Principal
 from palio.network.server.delivery_queues import DeliveryQueue
-from tests.network.running import broker, line, run, until, url
+from tests.network.running import broker, line, run, until, up, url
 
 SPILL = {"spill": 50}
 
@@ -82,6 +82,37 @@ def test_a_full_durable_queue_stops_only_the_events_that_it_wants() -> None:
                     event = await anext(events)
                     assert event.get("b") == x
                     await event.ack()
+
+    run(test)
+
+
+def test_a_subscription_is_not_confirmed_by_the_network_while_a_neighbour_is_down() -> None:
+    async def test() -> None:
+        async with line(2, flow={"confirm_seconds": 0.5}) as (first, last), palio.connect(url(last)) as client:
+            await first.stop()
+            await until(lambda: not up(last))
+            with pytest.raises(
+                ConfirmTimeout, match=r"within 0\.5 seconds: a neighbour that this broker dials is away"
+            ):
+                await client.subscribe("x > 0", confirm="network").__aenter__()
+            async with client.subscribe("x > 0"):  # which asks for less
+                pass
+
+    run(test)
+
+
+def test_a_subscription_is_not_confirmed_by_the_network_while_a_home_is_away() -> None:
+    async def test() -> None:
+        async with broker(flow={"confirm_seconds": 0.3}) as hub, palio.connect(url(hub)) as client:
+            async with (
+                broker(connect=hub.addresses) as leaf,
+                palio.connect(url(leaf)) as desk,
+                desk.subscribe("x < 0", durable="desk", confirm="network"),
+            ):
+                pass
+            await until(lambda: not up(hub))
+            with pytest.raises(ConfirmTimeout, match=f"brokers are away: {leaf.node}"):
+                await client.subscribe("x > 0", confirm="network").__aenter__()
 
     run(test)
 

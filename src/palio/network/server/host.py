@@ -380,6 +380,11 @@ class Host:
             "inversions": delivery.queues.inversions,
         }
 
+    @property
+    def brokers_away(self) -> list[int]:
+        """The brokers with durable subscriptions or a log that cannot be reached."""
+        return self._broker.delivery.away
+
     def routing_status(self) -> dict[str, Any]:
         """The broker that makes routing trees, where one does, and how many events were examined here."""
         return {"optimiser": self._broker.optimiser, "content_reads": self._broker.content_reads}

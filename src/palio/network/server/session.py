@@ -66,6 +66,7 @@ if TYPE_CHECKING:
     from palio.network.store.interface import Store
 
 Publication: TypeAlias = PublishClient | PublishBatch
+_NETWORK_RETRY_SECONDS: Final = 0.2  # until all brokers are asked again, where one could not be
 _CONFIRM_CHECKS: Final = 4  # in the time after which a publication is late
 
 
@@ -116,6 +117,7 @@ class Session:
         "_last_publication",
         "_limits",
         "_max_event_bytes",
+        "_network_requests",
         "_pending_publications",
         "_publication_marks",
         "_publisher",
@@ -169,6 +171,8 @@ class Session:
         self._wanted: dict[str, Filter] = {}
         self._complete: set[str] = set()  # subscriptions that are told of complete stretches
         self._unconfirmed: dict[str, OnAnswer] = {}  # subscriptions that the broker has not confirmed yet
+        # Those of them that all brokers are to confirm, and when that is late.
+        self._network_requests: dict[str, tuple[messages.SubscribeClient, asyncio.TimerHandle]] = {}
         self._publisher = f"{principal.name}/{publisher}" if publisher else client
         self._max_event_bytes = self._limits.event_bytes  # a computed property, read for every event
         self._last_publication = 0
@@ -233,12 +237,40 @@ class Session:
         if level == "edge":
             self._request(request, self._owner_of(name))
         else:
+            timer = asyncio.get_running_loop().call_later(
+                self._flow.confirm_seconds, self._on_network_late, name, on_answer
+            )
+            self._network_requests[name] = request, timer
             self._startup_barrier.run_after(partial(self._request_if_pending, request, on_answer))
 
     def _request_if_pending(self, request: messages.SubscribeClient, on_answer: OnAnswer) -> None:
         # While the barrier held it back, the client may have unsubscribed, and subscribed again under the name.
         if self._unconfirmed.get(request.name) is on_answer:
             self._request(request, self._owner_of(request.name))
+
+    def _on_network_late(self, name: str, on_answer: OnAnswer) -> None:
+        """A subscription is not known to all brokers in time: end it, but for the queue of a durable one."""
+        if self._unconfirmed.get(name) is not on_answer:
+            return
+        away = ", ".join(map(str, self._host.brokers_away))
+        reason = f"brokers are away: {away}" if away else "a neighbour that this broker dials is away"
+        if isinstance(self.queues.get(name), DurableQueue):
+            self.detach(name)
+        else:
+            self.request_unsubscription(name)
+        on_answer(ConfirmTimeout(self._flow.confirm_seconds, reason))
+
+    def _on_confirmed(self, name: str) -> None:
+        request, timer = self._network_requests.get(name, (None, None))
+        if request is not None and not self._startup_barrier.is_open_now:
+            # The brokers that could be asked have answered, and a neighbour was not among them: ask again.
+            again = partial(self._request_if_pending, request, self._unconfirmed.get(name, _ignore))
+            asyncio.get_running_loop().call_later(_NETWORK_RETRY_SECONDS, again)
+            return
+        if timer is not None:
+            timer.cancel()
+            del self._network_requests[name]
+        self._unconfirmed.pop(name, _ignore)(None)
 
     def request_unsubscription(self, name: str) -> None:
         """End a subscription; a durable one with all events that wait for it."""
@@ -258,6 +290,8 @@ class Session:
         self._subscription_leases.forget(name)
         self._quotas.subscriptions.release(self.principal.name)
         self._unconfirmed.pop(name, None)
+        if name in self._network_requests:
+            self._network_requests.pop(name)[1].cancel()
         if delivery_queue is not None:
             self._host.unblock(delivery_queue)  # nothing will empty it any more, and publishers must not wait for it
             delivery_queue.close()
@@ -554,7 +588,7 @@ class Session:
             case messages.Proceed():
                 self._repeat_busy()
             case messages.Confirmed(name):
-                self._unconfirmed.pop(name, _ignore)(None)
+                self._on_confirmed(name)
             case messages.Cancelled(name):
                 self.on_cancelled(name)
             case messages.Complete():
