@@ -307,10 +307,10 @@ class QueueFull(PalioError):
 
 
 class ConfirmTimeout(PalioError):
-    """An event or a subscription that was not confirmed in time; `reason` says whose queue or which broker it waited for.
+    """An event or a subscription that was not confirmed in time; `reason` says what it waited for.
 
-    An event that waited for room was not accepted. Where the message says that it may still be accepted, publishing the same
-    event again is safe: duplicates are known by their id.
+    An event that waited for room was not accepted. Where the message says that it may still be accepted, publishing the
+    same event again is safe: duplicates are known by their id.
     """
 
     def __init__(self, seconds: float, reason: str) -> None:

@@ -91,9 +91,7 @@ def test_a_subscription_is_not_confirmed_by_the_network_while_a_neighbour_is_dow
         async with line(2, flow={"confirm_seconds": 0.5}) as (first, last), palio.connect(url(last)) as client:
             await first.stop()
             await until(lambda: not up(last))
-            with pytest.raises(
-                ConfirmTimeout, match=r"within 0\.5 seconds: a neighbour that this broker dials is away"
-            ):
+            with pytest.raises(ConfirmTimeout, match="a neighbour that this broker dials is away"):
                 await client.subscribe("x > 0", confirm="network").__aenter__()
             async with client.subscribe("x > 0"):  # which asks for less
                 pass
