@@ -35,6 +35,7 @@ typed fields; its message says what was wrong, where, and what would be right.
         StoreInUse
         StoreFull
       QueueFull
+      ConfirmTimeout
       ExpiredOffset
       ConnectionFailed (ConnectionError)
       NoReply (TimeoutError)
@@ -305,6 +306,19 @@ class QueueFull(PalioError):
         self.name = name
         self.waiting = waiting
         super().__init__(f"{waiting:,} events wait for {name!r} of {client!r}, and no more may")
+
+
+class ConfirmTimeout(PalioError):
+    """An event or a subscription that was not confirmed in time; `reason` says what it waited for.
+
+    An event that waited for room was not accepted. Where the message says that it may still be accepted, publishing the
+    same event again is safe: duplicates are known by their id.
+    """
+
+    def __init__(self, seconds: float, reason: str) -> None:
+        self.seconds = seconds
+        self.reason = reason
+        super().__init__(f"not confirmed within {seconds:g} seconds: {reason}")
 
 
 class ExpiredOffset(PalioError):

@@ -48,6 +48,7 @@ def test_what_is_not_named_in_a_change_stays() -> None:
         "may_subscribe": "TRUE",
         "may_publish": "x > 1",
         "may_annotate": True,
+        "may_block": False,
         "may_see_status": True,
         "sources": ["a"],
         "certificates": [],

@@ -10,7 +10,10 @@ from palio.routing.codec import encode_event
 from palio.routing.combinations import Combination
 from palio.routing.effects import (
     Effect,
+    Fetch,
+    Fetched,
     LinkUp,
+    Logged,
     Persist,
     Persisted,
     Received,
@@ -19,6 +22,8 @@ from palio.routing.effects import (
 )
 from palio.routing.messages import (
     Begin,
+    EventId,
+    Publish,
     Subscribe,
 )
 
@@ -28,13 +33,18 @@ class Alone:
 
     def __init__(self, propagation: str = "identity", links: int = 0, credit: int = 100, **choices: Any) -> None:
         self.broker = Broker(7, 1, Combination(propagation, **choices))
+        self.logged: dict[EventId, Publish] = {}
         for link in range(1, links + 1):
             self.up(link, credit)
 
     def __call__(self, *inputs: Any) -> list[Effect]:
         effects = self.broker.handle_batch(inputs, 0.0)
         for written in [each for each in effects if isinstance(each, Persist)]:
+            self.logged |= {each.event.id: each.event for each in written.records if isinstance(each, Logged)}
             effects += self(Persisted(written.token))
+        for fetch in [each for each in effects if isinstance(each, Fetch)]:
+            effects.remove(fetch)
+            effects += self(Fetched(fetch.token, tuple(self.logged[id] for id in fetch.ids)))
         return effects
 
     def up(self, link: int, credit: int = 100) -> list[Effect]:

@@ -116,20 +116,26 @@ def claimed(seed: int) -> None:
             net.restart(at)
     net.run()
     for name in NAMES:
-        assert len(net.homes(name)) <= 1, f"seed {seed}"
+        homes = net.homes(name)
+        for at in homes:
+            node = net._engine.hosts[at].node
+            assert node is not None
+            others = [each.broker for each in node.broker.claims.rivals(name, name)]
+            assert sorted([at, *others]) == homes, f"seed {seed}"
         asked = net.claim(0, name)
         net.run()
         at, answer = net.answers[asked]
-        assert [each.broker for each in answer.elsewhere] == [each for each in net.homes(name) if each], f"seed {seed}"
+        expected = [] if 0 in homes else sorted(net.homes(name), reverse=True)
+        assert [each.broker for each in answer.elsewhere] == expected, f"seed {seed}"
 
 
-def test_no_crash_makes_a_second_home() -> None:
+def test_brokers_that_could_not_ask_each_other_know_of_each_other_when_all_are_back() -> None:
     for seed in range(60):
         claimed(seed)
 
 
 @pytest.mark.deep
-def test_no_crash_of_thousands_makes_a_second_home() -> None:
+def test_brokers_know_of_each_other_after_thousands_of_crashes() -> None:
     for seed in range(1_000, 6_000):
         claimed(seed)
 
@@ -152,3 +158,17 @@ def test_homes_that_had_never_met_hear_of_each_other_when_they_do() -> None:
             claims = hosts(net)[at].node.broker.claims  # type: ignore[union-attr]
             assert [each.broker for each in claims.rivals("desk", "desk")] == [other], f"seed {seed}"
             assert claims.rivals("audit", "audit") == ()
+
+
+def test_a_new_name_needs_no_broker_that_is_away() -> None:
+    net = Claimants(topologies.line(3))
+    net.run()
+    net.claim(0, "desk")
+    net.run()
+    net.crash(0)
+    net.run()
+    known, new = net.claim(2, "desk"), net.claim(2, "another")
+    net.run()
+    assert net.answers[known][1].away == (0,)
+    assert net.answers[new][1].away == ()
+    assert net.homes("another") == [2]

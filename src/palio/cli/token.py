@@ -30,6 +30,8 @@ def _grant_options(command: _Command) -> _Command:
                           "repeated."),
         click.option("--may-see-status", is_flag=True, default=None,
                      help="May read status, metrics, dead letters and what others subscribe to."),
+        click.option("--may-block", is_flag=True, default=None,
+                     help="May subscribe with overflow `block`, which holds publishers back."),
         click.option("--may-annotate", is_flag=True, default=None, help="May send events with a forwarding header."),
         click.option("--may-publish", metavar="CONDITION", help="Events it may publish; `true` is all."),
         click.option("--may-subscribe", metavar="CONDITION", help="Events it may subscribe to; `true` is all."),
@@ -88,6 +90,7 @@ def add(
     may_subscribe: str | None,
     may_publish: str | None,
     may_annotate: bool | None,
+    may_block: bool | None,
     may_see_status: bool | None,
     sources: tuple[str, ...],
     certificates: tuple[str, ...],
@@ -101,7 +104,7 @@ def add(
     another machine has its data directory there: copy the entry of the principal by `export` and `import`.
     """
     start = unrestricted(name) if role == "admin" else Principal(name, role)
-    granted = _with_grants(start, may_subscribe, may_publish, may_annotate, may_see_status, sources)
+    granted = _with_grants(start, may_subscribe, may_publish, may_annotate, may_block, may_see_status, sources)
     made = add_to_several(directories, granted, certificates=certificates, expires=_parse_expiry(expires))
     if as_json:
         terminal.print_json({"name": name, "token": made})
@@ -118,6 +121,7 @@ def change(
     may_subscribe: str | None,
     may_publish: str | None,
     may_annotate: bool | None,
+    may_block: bool | None,
     may_see_status: bool | None,
     sources: tuple[str, ...],
     directories: list[Path],
@@ -125,7 +129,8 @@ def change(
     """Change grants of a principal; other grants and its token stay."""
     for tokens in _with_principal(directories, name):
         before = next(each.principal for each in tokens if each.principal.name == name)
-        tokens.change(_with_grants(before, may_subscribe, may_publish, may_annotate, may_see_status, sources))
+        changed = _with_grants(before, may_subscribe, may_publish, may_annotate, may_block, may_see_status, sources)
+        tokens.change(changed)
 
 
 @token.command(name="list")
@@ -139,7 +144,11 @@ def list_principals(directory: Path, as_json: bool) -> None:
         principal = each.principal
         also = [
             what
-            for what, may in (("annotate", principal.may_annotate), ("see status", principal.may_see_status))
+            for what, may in (
+                ("annotate", principal.may_annotate),
+                ("block", principal.may_block),
+                ("see status", principal.may_see_status),
+            )
             if may
         ] + [f"be {source}" for source in principal.sources]
         ends = (
@@ -153,6 +162,7 @@ def list_principals(directory: Path, as_json: bool) -> None:
                     "may_subscribe": str(principal.may_subscribe),
                     "may_publish": str(principal.may_publish),
                     "may_annotate": principal.may_annotate,
+                    "may_block": principal.may_block,
                     "may_see_status": principal.may_see_status,
                     "sources": list(principal.sources),
                     "certificates": list(each.certificates),
@@ -215,6 +225,7 @@ def _with_grants(
     may_subscribe: str | None,
     may_publish: str | None,
     may_annotate: bool | None,
+    may_block: bool | None,
     may_see_status: bool | None,
     sources: tuple[str, ...],
 ) -> Principal:
@@ -223,6 +234,7 @@ def _with_grants(
         "may_subscribe": None if may_subscribe is None else Filter.parse(may_subscribe),
         "may_publish": None if may_publish is None else Filter.parse(may_publish),
         "may_annotate": may_annotate,
+        "may_block": may_block,
         "may_see_status": may_see_status,
         "sources": sources or None,
     }

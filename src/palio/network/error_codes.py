@@ -10,6 +10,7 @@ from typing import Final, NamedTuple
 
 from palio.errors import (
     AuthenticationFailed,
+    ConfirmTimeout,
     ConnectionFailed,
     DuplicateSubscription,
     DurableInUse,
@@ -48,6 +49,7 @@ _TABLE: Final = (
     ErrorRow(DurableInUse, "in use", 409),
     ErrorRow(LivesElsewhere, "refused", 421),  # the binary protocol has the message `Elsewhere` for it
     ErrorRow(HomeAway, "away", 503),
+    ErrorRow(ConfirmTimeout, "timeout", 504),
     ErrorRow(StoreFull, "full", 507, "full"),
     ErrorRow(StoreError, "broken", 507, "broken"),
     ErrorRow(ConnectionFailed, "unavailable", 503),  # such as a broker that drains

@@ -40,6 +40,7 @@ ErrorCode: TypeAlias = Literal[
     "unavailable",
     "away",
     "in use",
+    "timeout",
 ]
 
 

@@ -29,6 +29,7 @@ from palio.routing.effects import (
     Credit,
     Drop,
     Effect,
+    Fetched,
     Input,
     LinkDown,
     LinkUp,
@@ -255,9 +256,12 @@ class Broker:
 
     def _send_reach_and_attempts(self) -> None:
         """Send neighbours the home brokers behind this one, after their subscriptions; then route due attempts."""
+        if self.delivery.interests.has_announcements:
+            self._clients.announce_interests()
         self.delivery.reachable.send_additions()
         if self.claims.held and self.claims.reach_version != self.delivery.reachable.version:
             self.claims.inform_new_homes()
+        self._clients.resume_settlement()
         version = self.delivery.start_echo()
         if version is not None:
             self._settlement.start(partial(self.delivery.on_echo, version))
@@ -432,6 +436,7 @@ class Broker:
 
     def _on_settle(self, link: int, query: Settle) -> None:
         # Updates are sent at the end of a batch otherwise, and the query must not overtake them.
+        self._clients.announce_interests()
         self.tables.send_updates()
         self.delivery.reachable.send_additions()
         self._postponed.append((link, query))
@@ -490,6 +495,7 @@ _HANDLERS: Final[dict[type[Input], Callable[[Broker, Any], None]]] = {
     TimerFired: Broker._on_timer,
     WorkDone: Broker._on_work_done,
     ReadDone: lambda broker, done: broker._replay.on_read_done(done),
+    Fetched: lambda broker, fetched: broker.delivery.on_fetched(fetched),
 }
 _CONTROL_HANDLERS: Final[dict[type[messages.Message], Callable[[Broker, int, Any], None]]] = {
     messages.Begin: lambda broker, link, message: broker._links.on_begin(link, message),

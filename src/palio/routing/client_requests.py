@@ -23,6 +23,7 @@ from palio.routing.codec import Arrival
 from palio.routing.columnar_codec import bodies_of
 from palio.routing.completeness import Completeness
 from palio.routing.delivery.durable_delivery import DurableDelivery
+from palio.routing.delivery.home_interests import INTEREST_TOPIC
 from palio.routing.durable_claims import DurableClaims
 from palio.routing.durable_settings import DEFAULT_DURABLE_SETTINGS, DurableSettings
 from palio.routing.echo import Settlement
@@ -202,6 +203,7 @@ class ClientRequests:
     completeness: Completeness | None = None
     _sequence: int = 0
     _published: dict[Client, int] = field(default_factory=dict)  # the number of admitted events of each client
+    _unsettled: list[Reply] = field(default_factory=list)  # confirmations that wait for brokers that are away
 
     def carry_out(self, client: Client, request: ClientRequest | BatchRequest) -> None:
         if type(request) is PublishClient:  # before all others: by far the most frequent
@@ -210,8 +212,12 @@ class ClientRequests:
         match request:
             case SubscribeClient():
                 self.tables.subscribe(client, request.name, request.wanted)
-                settings = (request.settings or DEFAULT_DURABLE_SETTINGS) if request.durable else None
-                self._set_durable(client, request.name, settings)
+                if request.durable:
+                    settings = request.settings or DEFAULT_DURABLE_SETTINGS
+                    self.delivery.set_durable(client, request.name, request.wanted, settings)
+                    self.claims.set_durable(client, request.name, True)
+                else:
+                    self._end_durable(client, request.name)
                 if self.completeness is not None:
                     self.completeness.unsubscribe(client, request.name)
                     if request.completeness and not request.durable:
@@ -219,7 +225,7 @@ class ClientRequests:
                 self._confirm(client, request)
             case UnsubscribeClient():
                 self.tables.unsubscribe(client, request.name)
-                self._set_durable(client, request.name, None)
+                self._end_durable(client, request.name)
                 if self.completeness is not None:
                     self.completeness.unsubscribe(client, request.name)
             case AdvertiseClient():
@@ -241,6 +247,7 @@ class ClientRequests:
     def withdrawals(self, client: Client) -> list[ClientRequest]:
         """The requests by which a client that left takes back all that it has, but for what is durable."""
         self._published.pop(client, None)
+        self._unsettled = [each for each in self._unsettled if each.client != client]
         is_durable = self.delivery.queues.is_durable
         subscriptions = [name for name in self.tables.subscriptions.names(client) if not is_durable(client, name)]
         advertisements = self.tables.advertisements.names(client)
@@ -248,6 +255,8 @@ class ClientRequests:
 
     def on_announce(self, interface: int, message: Announce) -> bool:
         """Take an announcement to all brokers, perhaps that one of them is given up; whether it is new."""
+        if message.topic.startswith(INTEREST_TOPIC) and self.delivery.interests.learn(message):
+            self.delivery.is_dirty = True
         number = message.topic.removeprefix(_GIVEN_UP_TOPIC)
         if number != message.topic and number.isdecimal():
             self.delivery.give_up(int(number), message.version)
@@ -256,9 +265,14 @@ class ClientRequests:
 
     # Subscriptions
 
-    def _set_durable(self, client: Client, name: str, settings: DurableSettings | None) -> None:
-        self.delivery.set_durable(client, name, settings)
-        self.claims.set_durable(client, name, settings is not None)
+    def announce_interests(self) -> None:
+        """Announce which events this broker's durable subscriptions want, where that has changed."""
+        for each in self.delivery.interests.take_announcements():
+            self.on_announce(LOCAL, each)
+
+    def _end_durable(self, client: Client, name: str) -> None:
+        self.delivery.end_durable(client, name)
+        self.claims.set_durable(client, name, False)
 
     def _confirm(self, client: Client, request: SubscribeClient) -> None:
         confirmed = Reply(client, Confirmed(request.name))
@@ -266,9 +280,32 @@ class ClientRequests:
             self.effects.append(confirmed)
         elif request.confirm == "network":
             # The query must follow the subscription on every link.
+            self.announce_interests()
             self.tables.send_updates()
             self.delivery.reachable.send_additions()
-            self.settlement.start(partial(self.effects.append, confirmed))
+            self._settle(confirmed)
+
+    def _settle(self, confirmed: Reply) -> None:
+        """Ask all brokers, and confirm when they have answered; not while one is away that events may come from or go
+        to."""
+        if self.delivery.away:
+            self._unsettled.append(confirmed)
+        else:
+            self.settlement.start(partial(self._on_settled, confirmed))
+
+    def _on_settled(self, confirmed: Reply) -> None:
+        # One may have left meanwhile, after it was asked or before.
+        if self.delivery.away:
+            self._unsettled.append(confirmed)
+        else:
+            self.effects.append(confirmed)
+
+    def resume_settlement(self) -> None:
+        """Ask all brokers again, where confirmations wait and none is away any more."""
+        if self._unsettled and not self.delivery.away:
+            waiting, self._unsettled = self._unsettled, []
+            for each in waiting:
+                self._settle(each)
 
     def _give_up(self, client: Client, request: ForgetClient) -> None:
         standing = self.delivery.standing_of(request.broker)

@@ -3,8 +3,8 @@
 A durable subscription has one home broker. A broker that is to become the home first asks all others by an echo. A
 broker that has the subscription, or was granted it, says so. Of two that ask at the same time the one with the lower
 number goes first, and the other asks again. A home broker that is known and could not be asked may have the
-subscription: no other broker becomes its home until that broker is back or given up. Brokers on the way learn a
-digest, not the owner of the subscription.
+subscription, unless what it announced last says otherwise (`delivery.home_interests`): no other broker becomes the home
+until that broker is back or given up. Brokers on the way learn a digest, not the owner of the subscription.
 
 Brokers that had never heard of each other may both become home of one name. So a home broker sends the names that it
 has to home brokers that come within reach, and one that has an equal name answers. Of several homes the one with the
@@ -15,21 +15,16 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass, field
-from hashlib import blake2b
 from typing import Final
 
 from palio.routing.delivery.durable_delivery import DurableDelivery
+from palio.routing.delivery.home_interests import claim_key
 from palio.routing.echo import Echo, Query
 from palio.routing.effects import Client, Effect, Reply, Send
 from palio.routing.messages import LOCAL, ClaimClient, Claimed, Divided, Found, Holds, HomeBroker, Key, Seek
 
 _MAX_KEYS_PER_MESSAGE: Final = 10_000
 _MAX_GRANTED: Final = 10_000  # names that may be subscribed here and are not yet
-
-
-def claim_key(client: Client, name: str) -> Key:
-    """The name of a durable subscription among brokers: a digest."""
-    return blake2b(f"{len(client)}\n{client}{name}".encode("utf-8", "surrogatepass"), digest_size=16).digest()
 
 
 @dataclass(slots=True)
@@ -160,9 +155,11 @@ class DurableClaims:
         self.echo.send(id, LOCAL, self._new_search(key, []), Seek(id, key))
 
     def _new_search(self, key: Key, found: list[HomeBroker]) -> _Search:
-        # A home broker that is known to any, and was not asked, makes the search inconclusive (`_complete`).
-        known = set(self._delivery.expected.homes())
-        return _Search(key, found, known & {self.node}, known)
+        # A home broker that is known to any as one that may have the name, and was not asked, makes the search
+        # inconclusive (`_complete`). What it announced last tells, so that new names need not wait for it.
+        may_hold = self._delivery.interests.may_hold
+        homes = self._delivery.expected.homes()
+        return _Search(key, found, {self.node} & set(homes), {each for each in homes if may_hold(each, key)})
 
     def _own_answer(self, seek: Seek) -> list[HomeBroker]:
         self._rivals.get(seek.key, {}).pop(seek.id.node, None)  # a broker that asks has it no more

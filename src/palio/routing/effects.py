@@ -120,6 +120,13 @@ class ReadDone(NamedTuple):
     page: BrokerLogPage | None
 
 
+class Fetched(NamedTuple):
+    """The events of a `Fetch` that are still unfinished; None where they cannot be read."""
+
+    token: int
+    events: tuple[Publish, ...] | None
+
+
 class QueueFull(NamedTuple):
     """A durable queue with the overflow policy `block` is full."""
 
@@ -146,6 +153,7 @@ Input: TypeAlias = (
     | Credit
     | WorkDone
     | ReadDone
+    | Fetched
     | QueueFull
     | QueueFree
 )
@@ -230,6 +238,23 @@ class Finished(NamedTuple):
     event: EventId
 
 
+class LoggedDeadLetter(NamedTuple):
+    """A logged event becomes a dead letter: a subscription goes without it, for a reason."""
+
+    event: EventId
+    reason: str
+
+
+class HomeInterest(NamedTuple):
+    """A part of the durable interest of a home, as it announced it (`delivery.home_interests`); the last record of a
+    part holds."""
+
+    broker: int
+    bucket: int
+    version: int
+    data: bytes
+
+
 class BrokerStanding(NamedTuple):
     """A broker that has durable subscriptions or a log, and its last standing (`delivery.durable_subscriptions`); the
     last record of a broker holds. One that is `gone` was given up."""
@@ -239,7 +264,7 @@ class BrokerStanding(NamedTuple):
     gone: bool = False
 
 
-Entry: TypeAlias = Record | Logged | Queued | Finished | BrokerStanding
+Entry: TypeAlias = Record | Logged | Queued | Finished | LoggedDeadLetter | BrokerStanding | HomeInterest
 
 
 class Remembered(NamedTuple):
@@ -249,6 +274,7 @@ class Remembered(NamedTuple):
     unfinished: tuple[Logged, ...] = ()  # in the order in which they were logged
     seen: tuple[bytes, ...] = ()  # keys of events, the oldest first
     homes: tuple[BrokerStanding, ...] = ()
+    interests: tuple[HomeInterest, ...] = ()
     window: int = DEDUPLICATION_WINDOW_KEYS  # the most keys there may be
 
 
@@ -267,6 +293,13 @@ class Read(NamedTuple):
     place: int | None
     since: float
     limit: int
+    token: int
+
+
+class Fetch(NamedTuple):
+    """Read unfinished events of the log by their ids; answer with the token."""
+
+    ids: tuple[EventId, ...]
     token: int
 
 
@@ -317,5 +350,5 @@ UNREADABLE: Final = "unreadable"  # the begin of the reason
 
 
 Effect: TypeAlias = (
-    Send | Deliver | DeliverColumns | Reply | Persist | Read | SetTimer | CancelTimer | Work | Close | Drop
+    Send | Deliver | DeliverColumns | Reply | Persist | Read | Fetch | SetTimer | CancelTimer | Work | Close | Drop
 )

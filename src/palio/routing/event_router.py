@@ -354,8 +354,6 @@ class EventRouter:
         # A plain event goes past durable delivery, unless a durable subscription here may want it queued.
         if came.kept is not None or self._delivery.has_durable:
             recipients = self._clients.recipients(keys) if keys and self._clients is not None else ()
-            if came.kept is not None and self._delivery.queues.is_blocked(recipients):
-                self._note_gap(came.id, LOCAL)  # none of the clients here gets it in this attempt
             self._delivery.on_routed(arrival, [link for _, links in sends for link in links], recipients)
         elif keys and self._clients is not None:
             self._effects.append(Deliver(self._clients.recipients(keys), arrival.message))

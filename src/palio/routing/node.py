@@ -17,6 +17,7 @@ from palio.routing.effects import (
     ClientGone,
     Close,
     Drop,
+    Fetched,
     Input,
     Lane,
     NotPersisted,
@@ -78,6 +79,7 @@ NodeInput: TypeAlias = (
     | NotPersisted
     | WorkDone
     | ReadDone
+    | Fetched
     | QueueFull
     | QueueFree
 )

@@ -254,6 +254,7 @@ class BrokerOptions(Options):
 
     queue: int = _count(0, 10_000, is_local=True)
     spill: int = _count(1, 10_000)
+    spill_bytes: int = _count(1, 256 * 2**20, is_local=True)
     window: int = _count(1, 1_000)
     circles: bool = _option(False, _TRUTH)
     paths: Literal["shared", "publisher"] = _one_of("shared", "shared", "publisher")

@@ -8,6 +8,7 @@ from typing import Any
 from palio.events import Event
 from palio.filters.filter import Filter
 from palio.routing.codec import decode_event, encode_event
+from palio.routing.durable_settings import DurableSettings
 from palio.routing.effects import Deliver, Reply
 from palio.routing.messages import (
     Accepted,
@@ -124,9 +125,11 @@ class Clients:
             stretch = told.broker, told.incarnation, told.after, told.up_to, told.time, told.sources
             self.completions.append(Completion(subscription, *stretch, deliveries))
 
-    def request(self, subscription: Subscription, confirm: Confirm = "no") -> SubscribeClient:
+    def request(
+        self, subscription: Subscription, confirm: Confirm = "no", settings: DurableSettings | None = None
+    ) -> SubscribeClient:
         name, wanted = str(subscription.number), subscription.wanted
-        return SubscribeClient(name, wanted, confirm, subscription.durable, self._asks_for_completeness)
+        return SubscribeClient(name, wanted, confirm, subscription.durable, self._asks_for_completeness, settings)
 
     def unanswered(self, host: Host) -> Iterator[tuple[str, ClientRequest]]:
         """The requests that clients repeat after a crash: all that the disk does not know."""

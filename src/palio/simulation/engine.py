@@ -23,6 +23,7 @@ from palio.routing.effects import (
     Deliver,
     DeliverColumns,
     Drop,
+    Fetch,
     Persist,
     Persisted,
     Queued,
@@ -449,6 +450,9 @@ class Engine:
     def _read(self, host: Host, effect: Read) -> NodeInput:
         return ReadDone(effect.token, host.disk.page(host.number, effect))
 
+    def _fetch(self, host: Host, effect: Fetch) -> NodeInput:
+        return host.disk.fetch(effect)
+
     def _work(self, host: Host, effect: Work) -> NodeInput:
         return WorkDone(effect.token, effect.job())
 
@@ -473,6 +477,7 @@ _EFFECT_HANDLERS: Final[dict[type, Callable[[Engine, Host, Any], NodeInput | Non
     SetTimer: Engine._set_timer,
     CancelTimer: Engine._cancel_timer,
     Read: Engine._read,
+    Fetch: Engine._fetch,
     Work: Engine._work,
     Close: Engine._close,
     Drop: Engine._drop,

@@ -12,8 +12,12 @@ from palio.routing.effects import (
     BrokerStanding,
     Client,
     Entry,
+    Fetch,
+    Fetched,
     Finished,
+    HomeInterest,
     Logged,
+    LoggedDeadLetter,
     Queued,
     Read,
     Record,
@@ -36,14 +40,16 @@ from palio.simulation.links import Direction
 class Disk:
     """The persistent state of a broker: requests in force, event log, durable queues, deduplication window."""
 
-    __slots__ = ("_requests", "_seen", "_standings", "_unfinished", "log", "queues")
+    __slots__ = ("_interests", "_requests", "_seen", "_standings", "_unfinished", "dead_letters", "log", "queues")
 
     def __init__(self) -> None:
         self._requests: dict[tuple[Client, str, str], SubscribeClient | AdvertiseClient] = {}
         self._standings: dict[int, BrokerStanding] = {}
+        self._interests: dict[tuple[int, int], HomeInterest] = {}
         self._seen: dict[bytes, None] = {}
         self._unfinished: dict[EventId, Logged] = {}
         self.log: list[tuple[float, Publish]] = []
+        self.dead_letters: list[Publish] = []
         self.queues: dict[tuple[Client, str], list[Publish]] = {}
 
     def write(self, entry: Entry, now: float = 0.0) -> None:
@@ -68,11 +74,21 @@ class Disk:
                 self._remember_key(key)
             case BrokerStanding(broker):
                 self._standings[broker] = entry
+            case HomeInterest(broker, bucket):
+                self._interests[broker, bucket] = entry
+            case LoggedDeadLetter(id):
+                self.dead_letters.append(self._unfinished[id].event)
 
     def remembered(self) -> Remembered:
         """The state that a broker restarts with."""
         records = tuple(Record(client, request) for client, request in self.read())
-        return Remembered(records, tuple(self._unfinished.values()), tuple(self._seen), tuple(self._standings.values()))
+        standings, interests = tuple(self._standings.values()), tuple(self._interests.values())
+        return Remembered(records, tuple(self._unfinished.values()), tuple(self._seen), standings, interests)
+
+    def fetch(self, fetch: Fetch) -> Fetched:
+        """The events of the log that are still unfinished."""
+        kept = (self._unfinished.get(id) for id in fetch.ids)
+        return Fetched(fetch.token, tuple(each.event for each in kept if each is not None))
 
     def page(self, broker: int, read: Read) -> BrokerLogPage:
         """A page of the log, which is kept for ever."""

@@ -17,7 +17,8 @@ from palio.events import Event
 from palio.filters.filter import Filter
 from palio.routing.codec import decode_event
 from palio.routing.combinations import Combination
-from palio.routing.effects import Deliver, Reply, Requested
+from palio.routing.durable_settings import DurableSettings
+from palio.routing.effects import Deliver, QueueFree, QueueFull, Reply, Requested
 from palio.routing.forwarding.precomputed_headers import TableSnapshot
 from palio.routing.messages import (
     AdvertiseClient,
@@ -250,14 +251,15 @@ class Network(ObservedNetwork):
         confirm: Confirm = "no",
         client: str = _APPLICATION,
         durable: bool = False,
+        settings: DurableSettings | None = None,
         on_delivery: Callable[[Delivery], None] | None = None,
     ) -> Subscription:
         """Subscribe at a broker by a condition: text, JSON for JSON languages, or a Filter.
 
         With `confirm`, `confirmations` will have the time at which the broker had stored it (`edge`) or at which all
         brokers knew that it was joined to then (`network`); links come up when a network first runs. A `durable` one
-        has a queue on the broker's disk, see `queue`. `on_delivery` is called with each delivery as it comes; it
-        may look at the network, and not change it.
+        has a queue on the broker's disk, see `queue`, with its `settings`. `on_delivery` is called with each delivery
+        as it comes; it may look at the network, and not change it.
         """
         if confirm not in get_args(Confirm):
             raise InvalidArgument(f"a subscription is confirmed by {', '.join(get_args(Confirm))}, not {confirm!r}")
@@ -267,7 +269,7 @@ class Network(ObservedNetwork):
         made = self._clients.subscription(at, wanted, client, durable)
         if on_delivery is not None:
             self._clients.listeners[made] = on_delivery
-        self._change(host, client, self._clients.request(made, confirm))
+        self._change(host, client, self._clients.request(made, confirm, settings))
         return made
 
     def deliveries_of(self, subscription: Subscription) -> list[Delivery]:
@@ -374,6 +376,22 @@ class Network(ObservedNetwork):
         at = _made(subscription, Subscription, "subscribe").at
         kept = self._engine.hosts[at].disk.queues.get((subscription.client, str(subscription.number)), [])
         return [decode_event(each.body) for each in kept]
+
+    def set_queue_full(self, subscription: Subscription, is_full: bool) -> None:
+        """Let the queue of a durable subscription refuse events, or take them again."""
+        at = _made(subscription, Subscription, "subscribe").at
+        change = (QueueFull if is_full else QueueFree)(subscription.client, str(subscription.number))
+        self._unsettled = True
+        self._engine.handle(self._host(at), [change])
+
+    def unfinished(self, at: int) -> int:
+        """The number of events that a broker confirmed and that are not known to be in all their durable queues."""
+        node = self._host(at).node
+        return 0 if node is None else node.broker.delivery.unfinished
+
+    def dead_letters(self, at: int) -> list[Event]:
+        """The events that became dead letters at a broker."""
+        return [decode_event(each.body) for each in self._engine.hosts[at].disk.dead_letters]
 
     def replay(
         self,

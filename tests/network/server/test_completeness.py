@@ -8,7 +8,7 @@ import pytest
 
 import palio
 from palio.network.client.event_stream import Stretch
-from palio.network.server.delivery_queues import DeliveryQueue
+from palio.network.server.delivery_queues import DeliveryQueue, QueueLimits
 from palio.routing.messages import Complete, EventId, Publish
 from tests.network.running import broker, line, run, until, url
 
@@ -103,7 +103,7 @@ def _stretch(after: int, up_to: int) -> Complete:
 
 
 def test_a_stretch_leaves_after_its_events_and_not_at_all_if_one_was_dropped() -> None:
-    queue = DeliveryQueue("a", 2, "drop_oldest")
+    queue = DeliveryQueue("a", QueueLimits(2, 1_000), "drop_oldest")
     queue.put(_event(1), (1,))
     queue.put_stretch(_stretch(0, 1))
     queue.put(_event(2), (1,))

@@ -35,6 +35,8 @@ def test_a_full_disk_is_an_error_to_publishers_and_nothing_else_stops(tmp_path: 
             palio.connect(url(server)) as client,
             client.subscribe("n >= 0") as events,
         ):
+            async with client.subscribe("n < 500", durable="slow"):  # without which the log would give way
+                pass
             confirmed = await publish_until_refused(client)
             assert 3 < confirmed < 30
             await client.publish({"n": 1_000})  # which nobody asked to be kept
@@ -49,11 +51,15 @@ def test_a_full_disk_is_an_error_to_publishers_and_nothing_else_stops(tmp_path: 
 def test_a_full_disk_is_named_over_http(tmp_path: Path) -> None:
     async def test() -> None:
         async with serving(data=tmp_path, keeping={"disk_bytes": 600_000}) as (_, client):
+            await client.post("/durable/slow", json={"where": "TRUE"})  # without which the log would give way
+            assert (await client.get("/ready")).status_code == 200
             for _ in range(30):
                 answer = await client.post("/events", json={"note": "x" * 50_000})
                 if answer.status_code != 200:
                     break
             assert (answer.status_code, answer.json()["title"]) == (507, "store full")
+            ready = await client.get("/ready")
+            assert (ready.status_code, ready.json()) == (503, {"ready": False, "reason": "the disk takes no events"})
             assert str(tmp_path) not in answer.text
 
     run(test)

@@ -23,7 +23,7 @@ from palio.network.store.schema import open_for_writing
 from palio.network.store.sqlite import SqliteStore
 from palio.network.store.transaction import PARSER_VERSION, Ledger
 from palio.network.store.writer import expire_step
-from palio.routing.effects import Finished, Record
+from palio.routing.effects import Finished, Queued, Record
 from palio.routing.messages import SubscribeClient, UnsubscribeClient
 from tests.network.store.making import event, logged, queued, subscribed
 
@@ -56,7 +56,7 @@ def test_only_the_owner_may_read_it(tmp_path: Path) -> None:
     store.write([logged(1)])
     assert stat.S_IMODE(path.stat().st_mode) == 0o700
     assert {stat.S_IMODE(each.stat().st_mode) for each in path.iterdir()} == {0o600}
-    assert len(list(path.iterdir())) == 4  # the database, its WAL, the WAL's index, and the lock
+    assert len(list(path.iterdir())) == 5  # the database, its WAL, the WAL's index, the lock, and the reserve
     store.close()
 
 
@@ -87,8 +87,8 @@ def test_a_relaxed_store_syncs_its_incarnation(tmp_path: Path, monkeypatch: pyte
     """Otherwise a loss of power could take the incarnation back, and the next start would repeat it."""
     statements: list[str] = []
 
-    def open_traced(path: Path, disk_bytes: int | None) -> sqlite3.Connection:
-        connection = open_for_writing(path, disk_bytes)
+    def open_traced(path: Path) -> sqlite3.Connection:
+        connection = open_for_writing(path)
         assert connection.execute("PRAGMA synchronous").fetchall() == [(2,)]  # FULL
         connection.set_trace_callback(statements.append)
         return connection
@@ -149,8 +149,8 @@ def test_a_store_of_the_first_version_is_brought_up_to_date(tmp_path: Path) -> N
     store.close()
     with closing(sqlite3.connect(tmp_path / DATABASE_FILE)) as connection:
         connection.executescript(
-            "ALTER TABLE queue DROP COLUMN time; DROP TABLE failed_deliveries; ALTER TABLE records DROP COLUMN digest;"
-            " ALTER TABLE records DROP COLUMN parser; PRAGMA user_version = 1;"
+            "ALTER TABLE queue DROP COLUMN time; DROP TABLE interests; DROP TABLE failed_deliveries;"
+            " ALTER TABLE records DROP COLUMN digest; ALTER TABLE records DROP COLUMN parser; PRAGMA user_version = 1;"
         )
     store = opened(tmp_path)
     assert before is not None
@@ -347,15 +347,20 @@ def test_a_full_disk_refuses_and_goes_on_when_there_is_room(tmp_path: Path) -> N
     place = tmp_path / "tiny"
     place.mkdir()
     mounted = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", "size=2m", "tmpfs", str(place)], capture_output=True, text=True, check=False
+        ["mount", "-t", "tmpfs", "-o", "size=5m", "tmpfs", str(place)], capture_output=True, text=True, check=False
     )
     if mounted.returncode:
         pytest.skip(f"no file system of a chosen size may be made here: {mounted.stderr.strip()}")
     try:
         ballast = place / "ballast"
-        ballast.write_bytes(bytes(1024 * 1024))
+        ballast.write_bytes(bytes(2 * 1024 * 1024))
         store = opened(place / "data")
         written = fill(store)
+        store.write([Finished(event(1).id)])  # with the reserve
+        store.close()
+        (place / "more").write_bytes(b"")
+        store = opened(place / "data")  # also where nothing is free
+        assert not store.dead_letters.read(0, 1)
         ballast.unlink()
         store.write([logged(written + 1, padding=20_000)])
         store.close()
@@ -397,3 +402,38 @@ def test_conditions_that_another_version_wrote_are_parsed_once(tmp_path: Path) -
     with closing(sqlite3.connect(tmp_path / DATABASE_FILE)) as connection:
         [(parser,)] = connection.execute("SELECT parser FROM records")
     assert parser == PARSER_VERSION
+
+
+def test_history_gives_way_before_publishers_do(tmp_path: Path) -> None:
+    bound = 4 * 2**20
+    store = opened(tmp_path, disk_bytes=bound)
+    for number in range(1, 4_001):
+        store.write([logged(number, padding=3_000)])
+        store.write([Finished(event(number).id)])
+    assert (tmp_path / DATABASE_FILE).stat().st_size <= bound
+    first, after = store.log.bounds()
+    assert after == 4_001
+    assert 100 < after - first < 1_500
+    assert store.takes_events
+    store.close()
+    assert_whole(tmp_path)
+
+
+def test_a_full_store_says_so_takes_acknowledgements_and_opens_again(tmp_path: Path) -> None:
+    store = opened(tmp_path, disk_bytes=512 * 1024)
+    first, more = (
+        [Queued("desk", ("all",), event(number, node=7, padding=9_000)) for number in numbers]
+        for numbers in (range(30), range(30, 70))
+    )
+    store.write(first)
+    with pytest.raises(StoreFull):
+        store.write(more)
+    assert not store.takes_events
+    store.close()
+    store = opened(tmp_path, disk_bytes=512 * 1024)
+    for number, _ in store.queue("desk", "all").read(0, 1_000):
+        store.write([Acknowledged("desk", "all", (number,))])
+    store.write([logged(1, padding=9_000)])
+    assert store.takes_events
+    store.close()
+    assert_whole(tmp_path)

@@ -36,6 +36,7 @@ from palio.routing.effects import (
 from palio.routing.messages import (
     Accepted,
     Acknowledge,
+    Announce,
     AttemptOutcome,
     Begin,
     Confirmed,
@@ -159,6 +160,7 @@ def test_a_new_life_routes_what_the_last_one_did_not_finish_and_knows_whom_it_is
     )
     broker = Alone(links=1)
     broker.broker = Broker(7, 2, Combination("identity"), remembered)
+    broker.logged[logged.event.id] = logged.event
     broker.up(1)
     assert broker.broker.delivery.missing == [9]
     effects = broker.says(1, subscription("x > 1"), Reach(((9, HOME),)))
@@ -168,16 +170,24 @@ def test_a_new_life_routes_what_the_last_one_did_not_finish_and_knows_whom_it_is
     assert (replies(effects), sends(effects)) == ([Accepted(4)], [])
 
 
-def test_a_full_queue_takes_its_broker_out_of_reach_until_there_is_room() -> None:
+def test_a_full_queue_is_announced_and_refuses_its_events_until_there_is_room() -> None:
     broker = Alone(links=1)
-    broker.asks(SubscribeClient("a", wanted("x > 1"), durable=True))
+    broker.asks(
+        SubscribeClient("a", wanted("x > 1"), durable=True), SubscribeClient("b", wanted("x > 2"), durable=True)
+    )
     effects = broker(QueueFull("desk", "a"))
-    assert sends(effects) == [((1,), Reach((), (7,)))]
+    assert [type(message) for _, message in sends(effects)] == [Announce]
     effects = broker.says(1, kept(x=2))
     assert (written(effects), acknowledged(effects)) == ([], [(1, 1, False)])
+    effects = broker.says(1, kept(EventId(9, 1, 2), identity=b"other identity..", x=3))
+    assert [each.names for each in written(effects)] == [("b",)]
+    assert acknowledged(effects) == [(1, 1, False)]
     effects = broker(QueueFree("desk", "a"))
-    assert sends(effects) == [((1,), Reach(((7, HOME),)))]
+    assert [type(message) for _, message in sends(effects)] == [Announce]
     assert [type(each) for each in written(broker.says(1, kept(x=2, attempt=2)))] == [Queued]
+    effects = broker.says(1, kept(EventId(9, 1, 2), 2, identity=b"other identity..", x=3))
+    assert [each.names for each in written(effects)] == [("a",)]
+    assert acknowledged(effects) == [(1, 2, True)]
 
 
 def test_what_cannot_be_written_is_refused_or_tried_again() -> None:

@@ -354,8 +354,10 @@ class Gateway:
         return JSONResponse({"status": "ok"})
 
     async def _ready(self, request: Request) -> Response:
-        is_ready = self._is_ready and self._server.drain is None
-        return JSONResponse({"ready": is_ready}, 200 if is_ready else 503)
+        is_full = not self._server.store.takes_events
+        is_ready = self._is_ready and self._server.drain is None and not is_full
+        reason = {"reason": "the disk takes no events"} if self._is_ready and is_full else {}
+        return JSONResponse({"ready": is_ready, **reason}, 200 if is_ready else 503)
 
     async def _openapi(self, request: Request) -> Response:
         return JSONResponse(describe_api())

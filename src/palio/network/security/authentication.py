@@ -59,6 +59,7 @@ class _Entry(msgspec.Struct, frozen=True, omit_defaults=True):
     expires: datetime | None = None
     key: str = ""
     """Key of the digest, where it is not that of the file: an entry that several brokers have."""
+    may_block: bool = False
 
 
 class _File(msgspec.Struct, frozen=True):
@@ -295,6 +296,7 @@ def _encode_entry(id: str, digest: str, known: RegisteredPrincipal, key: str = "
         known.certificates,
         known.expires,
         key,
+        principal.may_block,
     )
 
 
@@ -308,6 +310,7 @@ def _decode_entry(entry: _Entry) -> RegisteredPrincipal:
             entry.may_annotate,
             entry.may_see_status,
             entry.sources,
+            entry.may_block,
         )
     except PalioError as error:
         raise InputError(PRINCIPALS_FILE, f"{entry.name}: {error}") from None

@@ -46,6 +46,8 @@ class Principal:
     """Whether it may read status, metrics, dead letters and what others subscribe to."""
     sources: tuple[str, ...] = ()
     """Sources that its events may name beside its own name, each with everything below it; `*` is any."""
+    may_block: bool = False
+    """Whether its subscriptions may have the overflow policy `block`, which holds publishers back."""
 
     def __post_init__(self) -> None:
         check_name(self.name)
@@ -83,6 +85,7 @@ def unrestricted(name: str) -> Principal:
         Filter.everything,
         Filter.everything,
         may_annotate=True,
+        may_block=True,
         may_see_status=True,
         sources=(ANY_SOURCE,),
     )

@@ -58,6 +58,13 @@ class SubscribeOptions:
     group: GroupOptions | None = None  # of a member of a consumer group; None is the only consumer
 
 
+class QueueLimits(NamedTuple):
+    """Bounds of a delivery queue."""
+
+    events: int
+    bytes: int
+
+
 class QueuedEvent(NamedTuple):
     """An event, and the numbers of the queue's subscriptions that it matches."""
 
@@ -72,12 +79,14 @@ class DeliveryQueue:
     """
 
     __slots__ = (
+        "_blocked_too_long",
         "_has_gap",
         "_stretches",
+        "bytes",
         "credit",
         "dropped",
         "is_over",
-        "limit",
+        "limits",
         "name",
         "numbers",
         "overflow",
@@ -85,29 +94,39 @@ class DeliveryQueue:
         "waiting",
     )
 
-    def __init__(self, name: str, limit: int, overflow: Overflow, credit: int | None = None) -> None:
+    def __init__(self, name: str, limits: QueueLimits, overflow: Overflow, credit: int | None = None) -> None:
         self.name = name
-        self.limit = limit
+        self.limits = limits
         self.overflow: Overflow = overflow
         self.credit = credit
         self.numbers: dict[str, int] = {}
         self.waiting: deque[QueuedEvent] = deque()
+        self.bytes = 0  # of the bodies that wait
         self.dropped = 0
         self.taken = 0
         self._stretches: deque[tuple[int, Complete]] = deque()  # by the event that each follows
         self._has_gap = False  # an event was dropped since the last complete stretch
         self.is_over = False  # full, under a policy that blocks publishers or ends the session
+        self._blocked_too_long = False  # so that the policy `block` drops the oldest events, until there is room
 
     def put(self, event: Publish, subscriptions: tuple[int, ...]) -> None:
         """Append an event, or apply the overflow policy."""
-        waiting = self.waiting
-        if len(waiting) < self.limit:
-            waiting.append(QueuedEvent(event, subscriptions))
+        if self._takes(event, self.limits):
+            self._append(event, subscriptions)
             return
         dropped = self.dropped
         self._overflow(event, subscriptions)
         if self.dropped != dropped:
             self._lose_stretches()
+
+    def _takes(self, event: Publish, limits: QueueLimits) -> bool:
+        """Whether there is room within some limits; an empty queue takes any event."""
+        count = len(self.waiting)
+        return not count or (count < limits.events and self.bytes + len(event.body) <= limits.bytes)
+
+    def _append(self, event: Publish, subscriptions: tuple[int, ...]) -> None:
+        self.waiting.append(QueuedEvent(event, subscriptions))
+        self.bytes += len(event.body)
 
     def put_stretch(self, stretch: Complete) -> None:
         """Let a complete stretch leave after the events that wait now, unless one of its events was dropped."""
@@ -131,24 +150,35 @@ class DeliveryQueue:
         self._has_gap = True
 
     def _overflow(self, event: Publish, subscriptions: tuple[int, ...]) -> None:
-        waiting = self.waiting
         match self.overflow:
             case "drop_oldest":
-                waiting.popleft()
-                waiting.append(QueuedEvent(event, subscriptions))
-                self.dropped += 1
+                self._append_dropping(event, subscriptions)
             case "drop_newest":
                 self.dropped += 1
             case "disconnect":
                 self.is_over = True
                 self.dropped += 1
+            case "block" if self._blocked_too_long:
+                self._append_dropping(event, subscriptions)
             case "block":
                 self.is_over = True
                 # `kept` marks a confirmed event. Its publisher is being held back; only what is in flight still comes.
-                if event.kept is not None and len(waiting) < self.limit + _MAX_IN_FLIGHT_EVENTS:
-                    waiting.append(QueuedEvent(event, subscriptions))
+                in_flight = QueueLimits(self.limits.events + _MAX_IN_FLIGHT_EVENTS, 2 * self.limits.bytes)
+                if event.kept is not None and self._takes(event, in_flight):
+                    self._append(event, subscriptions)
                 else:
                     self.dropped += 1
+
+    def _append_dropping(self, event: Publish, subscriptions: tuple[int, ...]) -> None:
+        while not self._takes(event, self.limits):
+            self.bytes -= len(self.waiting.popleft().event.body)
+            self.dropped += 1
+        self._append(event, subscriptions)
+
+    def on_blocked_too_long(self) -> None:
+        """Hold nobody back until there is room again: until then the oldest events are dropped."""
+        self._blocked_too_long = True
+        self.is_over = False
 
     def numbers_of(self, names: Iterable[str]) -> list[int]:
         """The numbers of subscriptions; those that have ended are left out."""
@@ -181,11 +211,16 @@ class DeliveryQueue:
             self.credit -= count
         self.taken += count
         next_one = self.waiting.popleft
-        return [next_one() for _ in range(count)]
+        taken = [next_one() for _ in range(count)]
+        self.bytes -= sum([len(each.event.body) for each in taken])
+        if self._blocked_too_long and self.has_room:
+            self._blocked_too_long = False
+        return taken
 
     def retain(self, may_stay: Callable[[Publish], bool]) -> None:
         """Remove events that may not be delivered any more."""
         self.waiting = deque(each for each in self.waiting if may_stay(each.event))
+        self.bytes = sum(len(each.event.body) for each in self.waiting)
         self._lose_stretches()
 
     def close(self) -> None:
@@ -194,7 +229,7 @@ class DeliveryQueue:
     @property
     def has_room(self) -> bool:
         """Whether blocked publishers may go on: only once half of the queue is empty, lest they stop and go."""
-        return len(self.waiting) <= self.limit // 2
+        return len(self.waiting) <= self.limits.events // 2 and self.bytes <= self.limits.bytes // 2
 
 
 AnyQueue: TypeAlias = DeliveryQueue | DurableConsumer

@@ -49,6 +49,8 @@ from palio.routing.effects import (
     Deliver,
     DeliverColumns,
     Drop,
+    Fetch,
+    Fetched,
     Lane,
     Persist,
     Queued,
@@ -129,6 +131,18 @@ class QueueEnd(ClientEnd, Protocol):
         """Read the queue again: an event was added."""
 
 
+class Blocking(Protocol):
+    """A queue that holds publishers back while it is full."""
+
+    def on_blocked_too_long(self) -> None:
+        """Hold nobody back until there is room again."""
+
+
+class _BlockingQueue(NamedTuple):
+    timer: asyncio.TimerHandle
+    principal: str
+
+
 class DurableEntry(NamedTuple):
     """A durable subscription as the broker's tables have it."""
 
@@ -169,7 +183,8 @@ class Host:
         self._deferred_bytes = 0
         self._timers: dict[str, asyncio.TimerHandle] = {}
         self._touched: dict[ClientEnd, None] = {}
-        self._blocking: set[object] = set()  # full queues of policy `block`
+        self._blocking: dict[Blocking, _BlockingQueue] = {}  # full queues of policy `block`
+        self._waiting: set[Client] = set()  # publishers whose confirmed events wait for room
         self._held: list[Transmit | Reply] = []  # confirmations and credit, until no queue blocks
         self._workers = ThreadPoolExecutor(1, "palio-work")
         # One reader: several threads would keep the loop waiting for the interpreter lock all the same.
@@ -247,7 +262,7 @@ class Host:
     def close(self) -> None:
         """Handle nothing more, and wait for the threads."""
         self._closed = True
-        for timer in self._timers.values():
+        for timer in (*self._timers.values(), *(each.timer for each in self._blocking.values())):
             timer.cancel()
         for each in (self._workers, self._readers):
             each.shutdown(wait=True, cancel_futures=True)
@@ -370,19 +385,42 @@ class Host:
     # Backpressure: a full queue of policy `block` withholds confirmations here and credit from neighbours. Connections
     # are read all the same, since they also carry the acknowledgements and credit that make room again.
 
-    def block(self, queue: object) -> None:
-        """Withhold confirmations and link credit until `unblock`; events already under way still come."""
-        self._blocking.add(queue)
+    def block(self, queue: Blocking, seconds: float, principal: str) -> None:
+        """Withhold confirmations and link credit until `unblock`, at most for some seconds; events already under way
+        still come. `principal` is whose queue it is."""
+        if queue not in self._blocking:
+            timer = self._loop.call_later(seconds, self._end_blocking, queue)
+            self._blocking[queue] = _BlockingQueue(timer, principal)
+
+    def _end_blocking(self, queue: Blocking) -> None:
+        self.drops["blocked for too long"] += 1
+        queue.on_blocked_too_long()
+        self.unblock(queue)
 
     def unblock(self, queue: object) -> None:
-        self._blocking.discard(queue)
+        blocking = self._blocking.pop(cast(Blocking, queue), None)
+        if blocking is not None:
+            blocking.timer.cancel()
         if not self._blocking and self._held:
             self._release_held()
             self._end_batch()
 
+    def set_waiting(self, client: Client, waits: bool) -> None:
+        """Note whether a client's confirmed events wait for room."""
+        (self._waiting.add if waits else self._waiting.discard)(client)
+
     @property
     def is_blocked(self) -> bool:
-        return bool(self._blocking)
+        """Whether a publisher of confirmed events is held back, or a queue withholds its confirmations."""
+        return bool(self._blocking or self._waiting)
+
+    @property
+    def confirmations_wait_for(self) -> str:
+        """What confirmations of accepted events wait for."""
+        if not self._blocking:
+            return "the disk of this broker has not written it"
+        whose = ", ".join(sorted({each.principal for each in self._blocking.values()}))
+        return f"a subscriber that holds publishers back has a full queue: {whose}"
 
     def is_blocked_by(self, queue: object) -> bool:
         return queue in self._blocking
@@ -469,10 +507,16 @@ class Host:
         delivery = self._broker.delivery
         return {
             "unfinished": delivery.unfinished,
+            "spilled": delivery.spilled,
             "away": delivery.missing,
             "not_writing": delivery.not_writing,
             "inversions": delivery.queues.inversions,
         }
+
+    @property
+    def brokers_away(self) -> list[int]:
+        """The brokers with durable subscriptions or a log that cannot be reached."""
+        return self._broker.delivery.away
 
     def routing_status(self) -> dict[str, Any]:
         """The broker that makes routing trees, where one does, and how many events were examined here."""
@@ -585,6 +629,15 @@ class Host:
 
         self._run_job(read, lambda page: ReadDone(effect.token, page))
 
+    def _fetch(self, effect: Fetch) -> None:
+        def fetch() -> tuple[Publish, ...] | None:
+            try:
+                return tuple(self._store.unfinished(effect.ids))
+            except PalioError:
+                return None
+
+        self._run_job(fetch, lambda events: Fetched(effect.token, events))
+
     def _run_job(self, job: Callable[[], Any], done: Callable[[Any], NodeInput]) -> None:
         """Run a job in the worker thread, and enqueue the input that is made of its result."""
 
@@ -642,6 +695,7 @@ _CARRY_OUT: Final[dict[type, Callable[[Host, Any], None]]] = {
     SetTimer: Host._set_timer,
     CancelTimer: Host._cancel_timer,
     Read: Host._read,
+    Fetch: Host._fetch,
     Work: Host._work,
     Close: Host._close_link,
     Drop: Host._drop,

@@ -85,7 +85,7 @@ class Persistence:
         self._submit([done], on_written)
 
     def _note_room(self, client: Client, name: str) -> None:
-        if (client, name) in self._full_queues:
+        if (client, name) in self._full_queues and self._store.is_half_empty(client, name):
             self._full_queues.discard((client, name))
             self._enqueue(QueueFree(client, name))
 

@@ -132,7 +132,9 @@ class Server:
         self.node, self.incarnation = recovered.node, recovered.incarnation
         constants = NetworkConstants.of(self._combination)
         window = self.settings.keeping.duplicates
-        remembered = Remembered(recovered.records, recovered.unfinished, recovered.seen, recovered.homes, window)
+        remembered = Remembered(
+            recovered.records, recovered.unfinished, recovered.seen, recovered.homes, recovered.interests, window
+        )
         wall = time.time if self.settings.stamps else None
         random = self._random.random
         keys = None if self._sealing_keys is None else Keyring(self._sealing_keys.read())

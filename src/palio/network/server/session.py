@@ -6,21 +6,23 @@ it. A request is answered by a callback (`OnAnswer`) in a later turn of the loop
 A publication is checked against the publisher's grant and quotas before it is handed to the broker. The confirmed ones
 in flight are bounded by a window. When the broker cannot take responsibility for more it answers `busy`; the session
 keeps the publication and repeats it on `Proceed`. Its publisher gets no answer meanwhile, and stops when its window is
-full: that is the backpressure on publishers.
+full: that is the backpressure on publishers. It is bounded: a publication without an answer after
+`flow.confirm_seconds` is answered with `ConfirmTimeout`, which says what it waited for.
 """
 
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import compress
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 from msgspec.structs import replace
 
-from palio.errors import LimitReached, LivesElsewhere, NotPermitted, PalioError, Refused
+from palio.errors import ConfirmTimeout, LimitReached, LivesElsewhere, NotPermitted, PalioError, Refused
 from palio.filters.filter import Filter
 from palio.network.error_codes import error_of_refusal
 from palio.network.protocol import DEFAULT_WINDOW_EVENTS
@@ -41,6 +43,7 @@ from palio.network.server.delivery_queues import (
     ClientDelivery,
     Delivered,
     DeliveryQueue,
+    QueueLimits,
     SubscribeOptions,
 )
 from palio.network.server.durable_consumers import (
@@ -81,6 +84,19 @@ if TYPE_CHECKING:
     from palio.network.store.interface import Store
 
 Publication: TypeAlias = PublishClient | PublishBatch
+_NETWORK_RETRY_SECONDS: Final = 0.2  # until all brokers are asked again, where one could not be
+_CONFIRM_CHECKS: Final = 4  # in the time after which a publication is late
+
+
+class _Busy(NamedTuple):
+    """A publication that waits for room, and for whose."""
+
+    request: Publication
+    reason: str
+
+    @property
+    def events(self) -> int:
+        return len(self.request.events) if isinstance(self.request, PublishBatch) else 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +129,7 @@ class Session:
         "_advertisement_leases",
         "_busy",
         "_complete",
+        "_confirm_timer",
         "_flow",
         "_host",
         "_is_open",
@@ -120,7 +137,9 @@ class Session:
         "_latency",
         "_limits",
         "_max_event_bytes",
+        "_network_requests",
         "_pending_publications",
+        "_publication_marks",
         "_publish_grant",
         "_publisher",
         "_publishes_all",
@@ -180,12 +199,16 @@ class Session:
         self._wanted: dict[str, Filter] = {}
         self._complete: set[str] = set()  # subscriptions that are told of complete stretches
         self._unconfirmed: dict[str, OnAnswer] = {}  # subscriptions that the broker has not confirmed yet
+        # Those of them that all brokers are to confirm, and when that is late.
+        self._network_requests: dict[str, tuple[messages.SubscribeClient, asyncio.TimerHandle]] = {}
         self._publisher = f"{principal.name}/{publisher}" if publisher else client
         self._max_event_bytes = self._limits.event_bytes  # a computed property, read for every event
         self._last_publication = 0
         self._latency = LatencyProbe(services.confirm_latency)
         self._pending_publications: dict[int, tuple[Publication, OnAnswer]] = {}
-        self._busy: list[Publication] = []  # to be repeated on `Proceed`
+        self._busy: dict[int, _Busy] = {}  # to be repeated on `Proceed`, by the first number of each
+        self._publication_marks: deque[tuple[float, int]] = deque()  # last publication at some times, since the oldest
+        self._confirm_timer: asyncio.TimerHandle | None = None
         self.queries = PendingQueries(self._request)
         self.durable_claims = PendingClaims(
             self._host,
@@ -217,6 +240,10 @@ class Session:
             raise Refused(f"{set_name!r} is no set of subscriptions that {name!r} could be of")
         if options.completeness and not self._host.has_completeness:
             raise Refused("the brokers send no watermarks; they are started with --option completeness=SECONDS")
+        if options.overflow == "block" and not self.principal.may_block:
+            raise NotPermitted(
+                self.principal.name, "hold publishers back", "overflow `block` needs the grant may_block"
+            )
         granted = effective_filter(wanted, self.principal, self._limits)
         if durable:
             self._host.put_aside.check(durable_client(self.principal, name), name, granted)
@@ -232,7 +259,8 @@ class Session:
         elif delivery_queue is None:
             limit = min(options.queue or self._flow.queue, self._flow.longest_queue)
             overflow = options.overflow or self._flow.overflow
-            delivery_queue = DeliveryQueue(set_name or name, limit, overflow, options.credit)
+            bounds = QueueLimits(limit, self._flow.queue_bytes)
+            delivery_queue = DeliveryQueue(set_name or name, bounds, overflow, options.credit)
         # The queue stands before the request: the batch that handles the request may deliver events already.
         self.delivery.add(name, delivery_queue, options.number, set_name)
         self._wanted[name] = wanted
@@ -248,6 +276,10 @@ class Session:
         if level == "edge":
             self._request(request, self._owner_of(name))
         else:
+            timer = asyncio.get_running_loop().call_later(
+                self._flow.confirm_seconds, self._on_network_late, name, on_answer
+            )
+            self._network_requests[name] = request, timer
             self._startup_barrier.run_after(partial(self._request_if_pending, request, on_answer))
 
     def _consumer(self, name: str, wanted: Filter, options: SubscribeOptions) -> DurableConsumer:
@@ -265,6 +297,30 @@ class Session:
         # While the barrier held it back, the client may have unsubscribed, and subscribed again under the name.
         if self._unconfirmed.get(request.name) is on_answer:
             self._request(request, self._owner_of(request.name))
+
+    def _on_network_late(self, name: str, on_answer: OnAnswer) -> None:
+        """A subscription is not known to all brokers in time: end it, but for the queue of a durable one."""
+        if self._unconfirmed.get(name) is not on_answer:
+            return
+        away = ", ".join(map(str, self._host.brokers_away))
+        reason = f"brokers are away: {away}" if away else "a neighbour that this broker dials is away"
+        if isinstance(self.queues.get(name), DurableConsumer):
+            self.detach(name)
+        else:
+            self.request_unsubscription(name)
+        on_answer(ConfirmTimeout(self._flow.confirm_seconds, reason))
+
+    def _on_confirmed(self, name: str) -> None:
+        request, timer = self._network_requests.get(name, (None, None))
+        if request is not None and not self._startup_barrier.is_open_now:
+            # The brokers that could be asked have answered, and a neighbour was not among them: ask again.
+            again = partial(self._request_if_pending, request, self._unconfirmed.get(name, _ignore))
+            asyncio.get_running_loop().call_later(_NETWORK_RETRY_SECONDS, again)
+            return
+        if timer is not None:
+            timer.cancel()
+            del self._network_requests[name]
+        self._unconfirmed.pop(name, _ignore)(None)
 
     def request_unsubscription(self, name: str) -> None:
         """End a subscription; a durable one with all events that wait for it."""
@@ -286,6 +342,8 @@ class Session:
         self._subscription_leases.forget(name)
         self._quotas.subscriptions.release(self.principal.name)
         self._unconfirmed.pop(name, None)
+        if name in self._network_requests:
+            self._network_requests.pop(name)[1].cancel()
         if delivery_queue is not None:
             self._host.unblock(delivery_queue)  # nothing will empty it any more, and publishers must not wait for it
             delivery_queue.close()
@@ -339,6 +397,8 @@ class Session:
         request = PublishClient(body, header, confirm=True, number=self._last_publication, publisher=self._publisher)
         self._pending_publications[self._last_publication] = request, on_answer
         self._latency.begin(self._last_publication)
+        if self._confirm_timer is None:
+            self._watch_confirmations()
         self._host.request(self.client, request)
 
     def submit_together(self, bodies: Sequence[bytes], on_answers: Sequence[OnAnswer] = ()) -> None:
@@ -371,6 +431,8 @@ class Session:
         self._latency.begin(first)
         for each, on_answer in zip(request.events, on_answers, strict=True):
             pending[each.number] = request, on_answer
+        if self._confirm_timer is None:
+            self._watch_confirmations()
         self._request(request)
 
     def submit_columns(self, body: bytes, on_answer: OnAnswer | None = None) -> None:
@@ -425,14 +487,50 @@ class Session:
             if self.on_refused is not None:
                 self.on_refused(error_of_refusal(refusal.kind, refusal.reason))
         elif refusal.kind == "busy":  # stays pending: no answer is the backpressure on its publisher
-            self._busy.append(self._pending_publications[refusal.number][0])
+            request = self._pending_publications[refusal.number][0]
+            self._busy[refusal.number] = _Busy(request, refusal.reason)
+            self._host.set_waiting(self.client, True)
         else:
             self._answer_publication(refusal.number, error_of_refusal(refusal.kind, refusal.reason))
 
     def _repeat_busy(self) -> None:
-        busy, self._busy = self._busy, []
-        for request in busy:
-            self._request(request)
+        busy, self._busy = self._busy, {}
+        self._host.set_waiting(self.client, False)
+        for number in sorted(busy):  # in the order of publication: those that wait for others may come between
+            self._request(busy[number].request)
+
+    def _watch_confirmations(self) -> None:
+        """Look at the pending publications now and then, for as long as there are any.
+
+        Marks of the last number at some times cost nothing for each publication, where a timer of its own would.
+        """
+        self._publication_marks.append((self._host.now(), self._last_publication))
+        seconds = self._flow.confirm_seconds / _CONFIRM_CHECKS
+        self._confirm_timer = asyncio.get_running_loop().call_later(seconds, self._check_confirmations)
+
+    def _check_confirmations(self) -> None:
+        self._confirm_timer = None
+        oldest, last = self._host.now() - self._flow.confirm_seconds, 0
+        while self._publication_marks and self._publication_marks[0][0] <= oldest:
+            _, last = self._publication_marks.popleft()
+        late = [number for number in self._pending_publications if number <= last]
+        reasons = {number: self._take_reason(number) for number in late}
+        for number in late:
+            self._answer_publication(number, ConfirmTimeout(self._flow.confirm_seconds, reasons[number]))
+        if self._pending_publications and self._is_open:
+            self._watch_confirmations()
+        else:
+            self._publication_marks.clear()
+
+    def _take_reason(self, number: int) -> str:
+        """What a late publication waits for; one that waits for room is not repeated any more."""
+        for first, busy in list(self._busy.items()):
+            if first <= number < first + busy.events:
+                if number == first + busy.events - 1:
+                    del self._busy[first]
+                    self._host.set_waiting(self.client, bool(self._busy))
+                return busy.reason
+        return f"{self._host.confirmations_wait_for}; it may still be accepted"
 
     def _apply_grants(self, principal: Principal) -> None:
         self.principal = principal
@@ -527,7 +625,10 @@ class Session:
         self._host.matching_costs.remove_client(self.client)
         self._host.enqueue(ClientGone(self.client))
         self._advertisement_leases.close()
-        publications, self._pending_publications, self._busy = self._pending_publications, {}, []
+        publications, self._pending_publications, self._busy = self._pending_publications, {}, {}
+        self._host.set_waiting(self.client, False)
+        if self._confirm_timer is not None:
+            self._confirm_timer.cancel()
         for _, on_answer in publications.values():
             on_answer(gone)
         self.queries.close(gone)
@@ -590,10 +691,10 @@ class Session:
 
     def _on_queue_over(self, delivery_queue: DeliveryQueue) -> None:
         if delivery_queue.overflow == "block":
-            self._host.block(delivery_queue)
+            self._host.block(delivery_queue, self._flow.block_seconds, self.principal.name)
         elif self.failure is None:
             self.failure = LimitReached(
-                "queue", delivery_queue.limit, f"too many events wait for {delivery_queue.name!r}"
+                "queue", delivery_queue.limits.events, f"too many events wait for {delivery_queue.name!r}"
             )
             self.on_end(self.failure)
 
@@ -617,7 +718,7 @@ class Session:
             case messages.Proceed():
                 self._repeat_busy()
             case messages.Confirmed(name):
-                self._unconfirmed.pop(name, _ignore)(None)
+                self._on_confirmed(name)
             case messages.Cancelled(name):
                 self.on_cancelled(name)
             case messages.Complete():

@@ -33,13 +33,16 @@ class Flow:
     overflow: Overflow = "drop_oldest"
     window: int = 1_024  # confirmed events of one client under way
     patience: float = 10.0  # seconds for which requests to all brokers wait for those that are away
+    queue_bytes: int = 32 * 2**20  # of the events that wait for one subscription; an empty queue takes any event
+    confirm_seconds: float = 30.0  # after which a publisher gets an error instead of a confirmation
+    block_seconds: float = 10.0  # for which a full queue of policy `block` holds publishers back
 
     def __post_init__(self) -> None:
         if self.overflow not in OVERFLOW_POLICIES:
             raise InvalidArgument(
                 f"there is no overflow rule {self.overflow!r}; known are {', '.join(OVERFLOW_POLICIES)}"
             )
-        check_positive(self, "queue", "longest_queue", "window")
+        check_positive(self, "queue", "longest_queue", "window", "queue_bytes", "confirm_seconds", "block_seconds")
         if type(self.patience) not in (int, float) or not 0 <= self.patience < inf:
             raise InvalidArgument(f"patience is a number of seconds, not {self.patience!r}")
 

@@ -32,6 +32,11 @@ class StartupBarrier:
             self._calls.append(call)
             self._poll_later()
 
+    @property
+    def is_open_now(self) -> bool:
+        """Whether the condition holds now, whatever was before."""
+        return self._is_open()
+
     def stop(self) -> None:
         self._calls.clear()
         if self._timer is not None:

@@ -15,8 +15,8 @@ from typing import Final, NamedTuple, Protocol, TypeAlias
 from palio.errors import PalioError
 from palio.network.settings_validation import check_minimum
 from palio.routing.durable_settings import DurableSettings, OnFull
-from palio.routing.effects import BrokerStanding, Client, Entry, Logged, Record
-from palio.routing.messages import Publish
+from palio.routing.effects import BrokerStanding, Client, Entry, HomeInterest, Logged, Record
+from palio.routing.messages import EventId, Publish
 
 
 @dataclass(frozen=True)
@@ -77,6 +77,7 @@ class Recovered(NamedTuple):
     unfinished: tuple[Logged, ...]  # accepted events not delivered everywhere, in log order
     seen: tuple[bytes, ...]  # duplicate keys, the oldest first
     homes: tuple[BrokerStanding, ...] = ()  # the last durable claim of each broker
+    interests: tuple[HomeInterest, ...] = ()  # what each home announced last
 
 
 class Acknowledged(NamedTuple):
@@ -169,6 +170,11 @@ class Size(NamedTuple):
     dropped: int = 0
 
 
+def is_half_empty(waiting: Size, bounds: QueueBounds) -> bool:
+    """Whether a queue that was full takes events again; with one free place it would be full again at once."""
+    return waiting.events == 0 or (2 * waiting.events <= bounds.events and 2 * waiting.bytes <= bounds.bytes)
+
+
 class Queue(Protocol):
     """Queue of a durable subscription; each event has a number that grows."""
 
@@ -226,6 +232,11 @@ class Store(Protocol):
     @property
     def dead_letters(self) -> DeadLetters: ...
 
+    @property
+    def takes_events(self) -> bool:
+        """Whether there is room for events: False from a write that failed until there is space again."""
+        ...
+
     def open(self) -> Recovered:
         """Start an incarnation; `StoreError` where that fails."""
         ...
@@ -241,12 +252,20 @@ class Store(Protocol):
         """Submit, and wait for the answer."""
         ...
 
+    def unfinished(self, ids: Sequence[EventId]) -> list[Publish]:
+        """Those of some logged events that are not finished, in the order of the ids."""
+        ...
+
     def queue(self, client: Client, name: str) -> Queue:
         """The queue of a subscription; an empty one where there is none."""
         ...
 
     def change_retention(self, retention: Retention) -> None:
         """Apply other bounds from now on, but for the size of the database and of the deduplication window."""
+        ...
+
+    def is_half_empty(self, client: Client, name: str) -> bool:
+        """Whether at most half of what may wait in the queue of a subscription does."""
         ...
 
     def retain(self) -> None:

@@ -32,11 +32,21 @@ from palio.network.store.interface import (
     Retention,
     Size,
     Writable,
+    is_half_empty,
     letter_reason,
     queue_bounds,
 )
 from palio.routing import codec
-from palio.routing.effects import BrokerStanding, Client, Finished, Logged, Queued, Record
+from palio.routing.effects import (
+    BrokerStanding,
+    Client,
+    Finished,
+    HomeInterest,
+    Logged,
+    LoggedDeadLetter,
+    Queued,
+    Record,
+)
 from palio.routing.messages import (
     AdvertiseClient,
     EventId,
@@ -66,9 +76,11 @@ class MemoryStore:
         self._records: dict[tuple[Client, str, str], Record] = {}
         self._unfinished: dict[EventId, Logged] = {}
         self._homes: dict[int, BrokerStanding] = {}
+        self._interests: dict[tuple[int, int], HomeInterest] = {}
         self._seen: deque[bytes] = deque(maxlen=self._retention.duplicates)
         self._queues: dict[tuple[Client, str], MemoryQueue] = {}
         self._number = 0
+        self.takes_events = True  # memory has no bound that is known here
         self.log = MemoryLog(self._lock)
         self.dead_letters = MemoryDeadLetters(self._retention.dead_letters)
 
@@ -76,7 +88,13 @@ class MemoryStore:
         self._incarnation += 1
         records, unfinished = tuple(self._records.values()), tuple(self._unfinished.values())
         return Recovered(
-            self._node, self._incarnation, records, unfinished, tuple(self._seen), tuple(self._homes.values())
+            self._node,
+            self._incarnation,
+            records,
+            unfinished,
+            tuple(self._seen),
+            tuple(self._homes.values()),
+            tuple(self._interests.values()),
         )
 
     def submit(self, entries: Sequence[Writable], answer: OnWritten) -> None:
@@ -95,12 +113,20 @@ class MemoryStore:
                 self._write(each)
             self.retain()
 
+    def unfinished(self, ids: Sequence[EventId]) -> list[Publish]:
+        with self._lock:
+            return [self._unfinished[id].event for id in ids if id in self._unfinished]
+
     def queue(self, client: Client, name: str) -> MemoryQueue:
         return self._queues.get((client, name), MemoryQueue())
 
     def change_retention(self, retention: Retention) -> None:
         with self._lock:
             self._retention = retention
+
+    def is_half_empty(self, client: Client, name: str) -> bool:
+        with self._lock:
+            return is_half_empty(self.queue(client, name).size(), self._bounds(client, name))
 
     def retain(self) -> None:
         with self._lock:
@@ -139,16 +165,14 @@ class MemoryStore:
                 self.log.add(self._clock(), publisher, event)
                 self._unfinished[event.id] = entry
                 self._remember_key(key)
-            case Queued(client, names, event, key):
-                for name in dict.fromkeys(names):
-                    queue = self._queues.setdefault((client, name), MemoryQueue())
-                    bounds, now = self._bounds(client, name), self._clock()
-                    for surplus in queue.make_room(event, bounds):
-                        self.dead_letters.add(now, DeadLetterAdded(client, name, QUEUE_FULL_LETTER, surplus.body))
-                    self._number += queue.add(self._number + 1, event, bounds, now)
-                self._remember_key(key)
+            case Queued():
+                self._enqueue(entry)
             case Finished(id):
                 self._unfinished.pop(id, None)
+            case LoggedDeadLetter(id, reason):
+                self._bury_logged(id, reason)
+            case HomeInterest(broker, bucket):
+                self._interests[broker, bucket] = entry
             case BrokerStanding(broker):
                 self._homes[broker] = entry
             case Acknowledged(client, name, numbers):
@@ -162,6 +186,21 @@ class MemoryStore:
                 self.dead_letters.add(self._clock(), entry)
             case DeadLettersRemoved(numbers):
                 self.dead_letters.remove(numbers)
+
+    def _enqueue(self, queued: Queued) -> None:
+        client, names, event, key = queued
+        for name in dict.fromkeys(names):
+            queue = self._queues.setdefault((client, name), MemoryQueue())
+            bounds, now = self._bounds(client, name), self._clock()
+            for surplus in queue.make_room(event, bounds):
+                self.dead_letters.add(now, DeadLetterAdded(client, name, QUEUE_FULL_LETTER, surplus.body))
+            self._number += queue.add(self._number + 1, event, bounds, now)
+        self._remember_key(key)
+
+    def _bury_logged(self, id: EventId, reason: str) -> None:
+        if id in self._unfinished:
+            body = self._unfinished[id].event.body
+            self.dead_letters.add(self._clock(), DeadLetterAdded("", "", reason, body))
 
     def _fail_deliveries(
         self, client: Client, name: str, numbers: Sequence[int], reason: str, most: int | None

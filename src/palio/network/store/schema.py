@@ -44,6 +44,10 @@ CREATE TABLE log (
 );
 CREATE TABLE unfinished (offset INTEGER PRIMARY KEY, key BLOB NOT NULL);
 CREATE TABLE homes (broker INTEGER PRIMARY KEY, standing INTEGER NOT NULL, gone INTEGER NOT NULL);
+CREATE TABLE interests (
+    broker INTEGER NOT NULL, bucket INTEGER NOT NULL, version INTEGER NOT NULL, data BLOB NOT NULL,
+    PRIMARY KEY (broker, bucket)
+) WITHOUT ROWID;
 CREATE TABLE seen (upto INTEGER PRIMARY KEY, keys BLOB NOT NULL);
 CREATE TABLE held (number INTEGER PRIMARY KEY, data BLOB NOT NULL);
 CREATE TABLE queues (number INTEGER PRIMARY KEY, client TEXT, name TEXT, UNIQUE (client, name));
@@ -67,8 +71,13 @@ _MIGRATIONS: Final[tuple[str, ...]] = (
     ALTER TABLE queue ADD COLUMN time INTEGER NOT NULL DEFAULT 0;
     UPDATE queue SET time = coalesce((SELECT time FROM log WHERE offset = event), (SELECT log_time FROM counts));
     """,
-    # Requests may have settings of durable subscriptions, which an older Palio would read and ignore.
-    "",
+    # Requests may have settings of durable subscriptions as well, which an older Palio would read and ignore.
+    """
+    CREATE TABLE interests (
+        broker INTEGER NOT NULL, bucket INTEGER NOT NULL, version INTEGER NOT NULL, data BLOB NOT NULL,
+        PRIMARY KEY (broker, bucket)
+    ) WITHOUT ROWID;
+    """,
     """
     CREATE TABLE failed_deliveries (
         queue INTEGER NOT NULL, number INTEGER NOT NULL, failures INTEGER NOT NULL, PRIMARY KEY (queue, number)
@@ -81,7 +90,7 @@ _MIGRATIONS: Final[tuple[str, ...]] = (
 )
 
 
-def open_for_writing(path: Path, disk_bytes: int | None) -> sqlite3.Connection:
+def open_for_writing(path: Path) -> sqlite3.Connection:
     """The one connection that writes; creates or migrates the database. It is durable until `relax`."""
     if sqlite3.sqlite_version_info < _MIN_SQLITE_VERSION:
         raise StoreError(str(path), f"a store needs SQLite 3.35 or newer, and this is {sqlite3.sqlite_version}")
@@ -90,9 +99,6 @@ def open_for_writing(path: Path, disk_bytes: int | None) -> sqlite3.Connection:
         connection.execute("PRAGMA journal_mode = WAL")
         _set_durable(connection)
         _migrate(connection, path)
-        if disk_bytes is not None:
-            [(size,)] = connection.execute("PRAGMA page_size")
-            connection.execute(f"PRAGMA max_page_count = {max(1, disk_bytes // size)}")
     return connection
 
 

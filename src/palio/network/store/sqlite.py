@@ -13,9 +13,20 @@ from pathlib import Path
 from threading import Event, Lock
 from typing import Any
 
-from palio.errors import ExpiredOffset, PalioError, StoreError
+from palio.errors import ExpiredOffset, PalioError, StoreError, StoreFull
 from palio.network.data_directory import DataDirectory
-from palio.network.store.interface import DeadLetter, LogEntry, OnWritten, Recovered, Retention, Size, Writable
+from palio.network.store.disk_space import RESERVE_FILE, DiskSpace, release_reserve
+from palio.network.store.interface import (
+    DeadLetter,
+    LogEntry,
+    OnWritten,
+    Recovered,
+    Retention,
+    Size,
+    Writable,
+    is_half_empty,
+    queue_bounds,
+)
 from palio.network.store.memory import new_node_number
 from palio.network.store.schema import Safety, open_for_reading, open_for_writing, relax, store_error, translate_errors
 from palio.network.store.transaction import (
@@ -28,8 +39,8 @@ from palio.network.store.transaction import (
 )
 from palio.network.store.writer import MICROSECONDS, Writer
 from palio.routing import codec
-from palio.routing.effects import BrokerStanding, Client, Logged, Record
-from palio.routing.messages import AdvertiseClient, Publish, SubscribeClient
+from palio.routing.effects import BrokerStanding, Client, HomeInterest, Logged, Record
+from palio.routing.messages import AdvertiseClient, EventId, Publish, SubscribeClient
 
 
 class SqliteStore:
@@ -60,28 +71,42 @@ class SqliteStore:
             raise StoreError(str(self._directory.path), "the store is open already")
         self._directory.acquire()
         try:
-            path = self._directory.database
-            connection = open_for_writing(path, self._retention.disk_bytes)
             try:
-                with translate_errors(path):
-                    ledger = read_ledger(connection)
-                    recovered = _recover(connection, ledger, self._retention.duplicates)
-                    if self._safety == "relaxed":
-                        # Only now: an incarnation that a loss of power took back would be given out again, and
-                        # neighbours would deduplicate new events as those of the life before.
-                        relax(connection)
-                reader = SqliteReader(path)
-                writer = Writer(connection, path, ledger, self._retention, self._clock)
-            except PalioError as error:
-                connection.close()
-                if isinstance(error, StoreError):
+                self._opened, recovered = self._start()
+            except StoreFull:
+                # A broker must come up on a full disk: only then can its queues be emptied.
+                if not release_reserve(self._directory.path / RESERVE_FILE):
                     raise
-                raise StoreError(str(self._directory.path), f"something in the store cannot be read: {error}") from None
+                self._opened, recovered = self._start()
         except PalioError:
             self._directory.release()
             raise
-        self._opened = _Opened(connection, reader, ledger, writer)
         return recovered
+
+    def _start(self) -> tuple[_Opened, Recovered]:
+        path = self._directory.database
+        connection = open_for_writing(path)
+        try:
+            with translate_errors(path):
+                ledger = read_ledger(connection)
+                recovered = _recover(connection, ledger, self._retention.duplicates)
+                if self._safety == "relaxed":
+                    # Only now: an incarnation that a loss of power took back would be given out again, and
+                    # neighbours would deduplicate new events as those of the life before.
+                    relax(connection)
+                space = DiskSpace(connection, path, self._retention.disk_bytes)
+            reader = SqliteReader(path)
+            writer = Writer(connection, path, ledger, self._retention, space, self._clock)
+        except PalioError as error:
+            connection.close()
+            if isinstance(error, StoreError):
+                raise
+            raise StoreError(str(self._directory.path), f"something in the store cannot be read: {error}") from None
+        return _Opened(connection, reader, ledger, writer), recovered
+
+    @property
+    def takes_events(self) -> bool:
+        return self._opened is not None and self._opened.writer.takes_events
 
     def submit(self, entries: Sequence[Writable], answer: OnWritten) -> None:
         self._open.writer.submit(entries, answer)
@@ -99,8 +124,22 @@ class SqliteStore:
         if answers[0] is not None:
             raise answers[0]
 
+    def unfinished(self, ids: Sequence[EventId]) -> list[Publish]:
+        opened = self._open
+        found = []
+        for id in ids:
+            # No lock: a look at one item of a dictionary is atomic, and a finished event may be missing either way.
+            known = opened.ledger.unfinished.get(id)
+            if known is not None:
+                found += opened.reader.rows("SELECT data FROM log WHERE offset = ?", known[:1])
+        return [_decode(data) for (data,) in found]
+
     def queue(self, client: Client, name: str) -> SqliteQueue:
         return SqliteQueue(self._open.reader, self._open.ledger, (client, name))
+
+    def is_half_empty(self, client: Client, name: str) -> bool:
+        bounds = queue_bounds(self._open.ledger.settings.get((client, name)), self._retention)
+        return is_half_empty(self.queue(client, name).size(), bounds)
 
     def retain(self) -> None:
         self._open.writer.retain()
@@ -161,7 +200,8 @@ def _recover(connection: sqlite3.Connection, ledger: Ledger, duplicates: int) ->
     rows = connection.execute("SELECT broker, standing, gone FROM homes ORDER BY broker")
     homes = tuple(BrokerStanding(broker, standing, bool(gone)) for broker, standing, gone in rows)
     seen = read_duplicate_keys(connection, duplicates)
-    return Recovered(node, incarnation, records, tuple(unfinished), seen, homes)
+    interests = tuple(map(HomeInterest._make, connection.execute("SELECT * FROM interests ORDER BY broker, bucket")))
+    return Recovered(node, incarnation, records, tuple(unfinished), seen, homes, interests)
 
 
 def _read_records(connection: sqlite3.Connection) -> tuple[Record, ...]:

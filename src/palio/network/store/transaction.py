@@ -36,7 +36,16 @@ from palio.network.store.interface import (
 )
 from palio.routing import codec
 from palio.routing.durable_settings import DurableSettings
-from palio.routing.effects import BrokerStanding, Client, Finished, Logged, Queued, Record
+from palio.routing.effects import (
+    BrokerStanding,
+    Client,
+    Finished,
+    HomeInterest,
+    Logged,
+    LoggedDeadLetter,
+    Queued,
+    Record,
+)
 from palio.routing.messages import (
     AdvertiseClient,
     EventId,
@@ -187,8 +196,12 @@ class Transaction:
                     self._enqueue(each)
                 case Finished():
                     self._finish(each.event)
+                case LoggedDeadLetter():
+                    self._bury_logged(each)
                 case BrokerStanding():
                     self._connection.execute("INSERT OR REPLACE INTO homes VALUES (?, ?, ?)", each)
+                case HomeInterest():
+                    self._connection.execute("INSERT OR REPLACE INTO interests VALUES (?, ?, ?, ?)", each)
                 case Acknowledged():
                     self._acknowledge(each)
                 case DeliveriesFailed(client, name, numbers):
@@ -368,16 +381,22 @@ class Transaction:
             waiting.dropped += 1
         return True
 
+    def _bury_logged(self, letter: LoggedDeadLetter) -> None:
+        """Make a dead letter of an event of the log that is not finished."""
+        known = self._unfinished.get(letter.event) or self._ledger.unfinished.get(letter.event)
+        if known is not None:
+            self._flush()
+            [(data,)] = self._connection.execute("SELECT data FROM log WHERE offset = ?", known[:1])
+            self._add_dead_letter(DeadLetterAdded("", "", letter.reason, _body(data)))
+
     def _bury(self, key: QueueKey, queue: int, number: int, reason: str) -> None:
-        """Add a dead letter with a waiting event."""
+        """Make a waiting event a dead letter."""
         [(data,)] = self._connection.execute(
             "SELECT coalesce(log.data, held.data) FROM queue LEFT JOIN log ON log.offset = queue.event"
             " LEFT JOIN held ON held.number = -queue.event WHERE queue.queue = ? AND queue.number = ?",
             (queue, number),
         )
-        event = codec.decode_message(data)
-        assert isinstance(event, Publish)  # nothing else is written there
-        self._add_dead_letter(DeadLetterAdded(*key, reason, event.body))
+        self._add_dead_letter(DeadLetterAdded(*key, reason, _body(data)))
 
     def _acknowledge(self, acknowledged: Acknowledged) -> None:
         key = (acknowledged.client, acknowledged.name)
@@ -503,3 +522,9 @@ class Transaction:
         if self._queue_rows:
             run("INSERT INTO queue VALUES (?, ?, ?, ?, ?)", self._queue_rows)
             self._queue_rows = []
+
+
+def _body(data: bytes) -> bytes:
+    event = codec.decode_message(data)
+    assert isinstance(event, Publish)  # nothing else is written there
+    return event.body

@@ -53,6 +53,13 @@ class WalCheckpoints:
             self._copying_bytes = self._uncopied_bytes
             self._thread.begin()
 
+    def restart(self) -> None:
+        """Copy everything at once, so that the WAL restarts and takes no more room."""
+        self._thread.wait()
+        self._thread.check()
+        if checkpoint(self._writing):
+            self._wal_bytes = self._uncopied_bytes = self._copying_bytes = 0
+
     def close(self) -> None:
         self._thread.close()
 

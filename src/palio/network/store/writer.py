@@ -4,6 +4,9 @@
 more submissions arrive; they are the next group, and each gets its own answer. A lone submission is written at once:
 no write is delayed to wait for others.
 
+**Full disks.** Where there is no room, entries of the log that nobody waits for are removed, the oldest first, before
+anything is refused. What frees space is written with the room in reserve (`disk_space`).
+
 **Retention** of the event log and of abandoned queues. A log of gigabytes that expired while the broker was off must
 not stop it for minutes: a step takes a bounded number of rows, and groups are written between two steps. An expired
 entry that still waits in a queue, or is not delivered everywhere, leaves the log but stays on disk until it is done.
@@ -26,13 +29,17 @@ from threading import Event, Lock, Thread
 from typing import Final, NamedTuple
 
 from palio.errors import PalioError, StoreError, StoreFull
-from palio.network.store.interface import OnWritten, Retention, Writable
+from palio.network.store.disk_space import DiskSpace
+from palio.network.store.interface import Acknowledged, DeadLettersRemoved, OnWritten, Retention, Writable
 from palio.network.store.schema import store_error
 from palio.network.store.transaction import Ledger, Transaction
 from palio.network.store.wal_checkpoint import WalCheckpoints
+from palio.routing.effects import Finished, Logged, Queued, Record
+from palio.routing.messages import UnadvertiseClient, UnsubscribeClient
 
 _MAX_GROUP_SUBMISSIONS: Final = 2_000  # of one transaction
 _MAX_GROUP_BYTES: Final = 16 * 2**20  # of the events of one transaction
+_TRIM_RETRY_SECONDS: Final = 1.0  # until the log is looked through again after nothing was found to remove
 _IDLE_SECONDS: Final = 1.0  # without a submission, after which retention and checkpoints run
 _GROUPS_BETWEEN_RETENTION: Final = 50  # while submissions follow each other
 # Written before it is checked whether a WAL checkpoint is due. Far less than the writer copies itself: otherwise there
@@ -62,8 +69,12 @@ class Writer:
         path: Path,
         ledger: Ledger,
         retention: Retention,
+        space: DiskSpace,
         clock: Callable[[], float] = time.time,
     ) -> None:
+        self._space = space
+        self._is_full = False
+        self._next_trim = 0.0  # by the monotonic clock
         self._connection = connection
         self._path = path
         self._ledger = ledger
@@ -84,6 +95,11 @@ class Writer:
 
     def submit(self, entries: Sequence[Writable], answer: OnWritten) -> None:
         self._waiting.put(Submission(entries, answer))
+
+    @property
+    def takes_events(self) -> bool:
+        """Whether events can be written, as far as is known; read by any thread."""
+        return not self._is_full and self._broken is None
 
     def retain(self) -> None:
         """Run retention to its end, and wait for it."""
@@ -115,6 +131,8 @@ class Writer:
                 return
             if self._broken is None:
                 is_idle = not group
+                if is_idle:
+                    self._look_at_space()
                 self._run_retention(is_idle)
                 if is_idle or self._wal_bytes > _WAL_BYTES_BETWEEN_CHECKPOINTS:
                     self._checkpoint(is_idle)
@@ -146,12 +164,13 @@ class Writer:
         Where a commit fails each submission is tried alone: on a full disk, acknowledgements need no room, or make it.
         """
         try:
-            refused, count = self._commit(group)
+            refused, count = self._commit_making_room(group)
         except StoreError as error:
             if len(group) > 1 and self._broken is None:
                 for each in group:
                     self._write([each])
                 return
+            self._is_full = isinstance(error, StoreFull)
             refused, count = dict.fromkeys(range(len(group)), error), len(group)
         for place, each in enumerate(group[:count]):
             try:
@@ -160,6 +179,41 @@ class Writer:
                 log.exception("an answer of the store was not taken")
         if count < len(group):
             self._write(group[count:])
+
+    def _commit_making_room(self, group: list[Submission]) -> tuple[dict[int, PalioError], int]:
+        """Commit, after old entries of the log have given way where there is no room."""
+        while True:
+            try:
+                return self._commit(group)
+            except StoreFull:
+                if all(_frees(each.entries) for each in group):
+                    with self._space.reserve():
+                        return self._commit(group)
+                # An event that would not fit even so must not cost the whole log.
+                needed = 2 * sum(map(_event_bytes, group))
+                if needed > self._space.capacity_bytes or not self._make_room(needed):
+                    raise
+
+    def _make_room(self, needed: int) -> bool:
+        """Remove the oldest entries of the log that nobody waits for; whether there were any."""
+        if time.monotonic() < self._next_trim:
+            return False
+        freed, wanted = 0, max(self._space.step_bytes, needed)
+        try:
+            # Looked for first: the reserve must not be used up where there is nothing to remove.
+            while freed < wanted and (up_to := removable_entry(self._connection, self._ledger)) is not None:
+                with self._space.reserve():
+                    freed += trim_step(self._connection, self._ledger, self._retention, self._now(), up_to, wanted)
+            if freed:
+                # What was removed is in the WAL, which takes the room of new entries until it restarts.
+                self._checkpoints.restart()
+        except sqlite3.Error as error:
+            self._roll_back_after(error)
+        if freed:
+            log.warning("no room left: the oldest of the log went", extra={"bytes": freed})
+        else:
+            self._next_trim = time.monotonic() + _TRIM_RETRY_SECONDS
+        return freed > 0 and self._broken is None
 
     def _commit(self, group: list[Submission]) -> tuple[dict[int, PalioError], int]:
         """Commit as many submissions as fit one transaction: refused ones by index, and the number handled.
@@ -191,6 +245,8 @@ class Writer:
         # Only now: after a rollback the totals in memory must still be those on disk.
         transaction.install_totals()
         self._wal_bytes += _MIN_TRANSACTION_BYTES + transaction.bytes
+        if transaction.bytes:
+            self._is_full = False
         return refused, count
 
     def _roll_back_after(self, error: sqlite3.Error) -> StoreError:
@@ -211,6 +267,14 @@ class Writer:
                 self._connection.execute("ROLLBACK")
         except sqlite3.Error as error:
             self._broken = store_error(error, self._path)
+
+    def _look_at_space(self) -> None:
+        """Notice that there is space again, although nothing was written meanwhile."""
+        try:
+            self._is_full = self._is_full and not self._space.has_room
+            self._space.keep_reserve()
+        except sqlite3.Error as error:
+            self._roll_back_after(error)
 
     def _run_retention(self, is_idle: bool) -> None:
         """Expire old entries: to the end when idle, one step now and then when busy."""
@@ -321,7 +385,57 @@ def _expired(
     return expired
 
 
-def _truncate_log(connection: sqlite3.Connection, transaction: Transaction, expired: int) -> None:
+def removable_entry(connection: sqlite3.Connection, ledger: Ledger) -> int | None:
+    """The offset of the oldest entry of the log that no queue and no unfinished delivery refers to."""
+    [(offset,)] = connection.execute(
+        "SELECT min(offset) FROM log WHERE offset >= ?"
+        " AND NOT EXISTS (SELECT 1 FROM queue WHERE event = log.offset)"
+        " AND NOT EXISTS (SELECT 1 FROM unfinished WHERE unfinished.offset = log.offset)",
+        (ledger.counts.log_first,),
+    )
+    return None if offset is None else int(offset)
+
+
+def trim_step(
+    connection: sqlite3.Connection, ledger: Ledger, retention: Retention, now: int, up_to: int, wanted: int
+) -> int:
+    """Remove the entries of the log up to an offset and some more, of any age, in a transaction of its own; the bytes
+    that are freed.
+
+    An entry that a queue or an unfinished delivery refers to leaves the log, and stays on disk until it is done.
+    """
+    transaction = Transaction(connection, ledger, retention, now)
+    lengths = 0
+    for offset, length in connection.execute(
+        "SELECT offset, length(data) FROM log WHERE offset >= ? ORDER BY offset LIMIT ?", (up_to, RETENTION_STEP_ROWS)
+    ):
+        up_to = offset
+        lengths += length
+        if lengths >= wanted:
+            break
+    connection.execute("BEGIN IMMEDIATE")
+    freed = _truncate_log(connection, transaction, up_to + 1 - ledger.counts.log_first)
+    transaction.finish()
+    connection.execute("COMMIT")
+    transaction.install_totals()
+    return freed
+
+
+def _event_bytes(submission: Submission) -> int:
+    return sum(len(each.event.body) for each in submission.entries if isinstance(each, Logged | Queued))
+
+
+def _frees(entries: Sequence[Writable]) -> bool:
+    """Whether a submission only removes."""
+    return all(
+        isinstance(each, Acknowledged | Finished | DeadLettersRemoved)
+        or (isinstance(each, Record) and isinstance(each.request, UnsubscribeClient | UnadvertiseClient))
+        for each in entries
+    )
+
+
+def _truncate_log(connection: sqlite3.Connection, transaction: Transaction, expired: int) -> int:
+    """Remove the oldest entries of the log; the bytes of those that nothing refers to."""
     counts = transaction.counts
     first, counts.log_first = counts.log_first, counts.log_first + expired
     [(length,)] = connection.execute(
@@ -329,12 +443,13 @@ def _truncate_log(connection: sqlite3.Connection, transaction: Transaction, expi
     )
     counts.log_bytes -= length
     # Entries that a queue or an unfinished delivery refers to stay as rows outside the bounds of the log.
-    connection.execute(
+    removed = connection.execute(
         "DELETE FROM log WHERE offset >= ? AND offset < ?"
         " AND NOT EXISTS (SELECT 1 FROM queue WHERE event = log.offset)"
-        " AND NOT EXISTS (SELECT 1 FROM unfinished WHERE unfinished.offset = log.offset)",
+        " AND NOT EXISTS (SELECT 1 FROM unfinished WHERE unfinished.offset = log.offset) RETURNING length(data)",
         (first, counts.log_first),
     )
+    return sum(length for (length,) in removed.fetchall())
 
 
 def _clear_queue(connection: sqlite3.Connection, transaction: Transaction, queue: int, most: int) -> int | None:

@@ -1,7 +1,8 @@
 """Durable delivery at one broker: the at-least-once protocol between event log, brokers and durable queues.
 
 An event is confirmed once it is logged here, then sent in attempts until one was whole (`event_log`). An attempt can be
-whole only when all expected home brokers are within reach (`durable_subscriptions`).
+whole only when all expected home brokers are within reach that have durable subscriptions which want the event
+(`home_interests`), and none of the queues that it is for refuses it.
 
 Where subscriptions follow advertisements, a subscription may come long after its home broker is known to be there. Then
 an attempt counts as whole only if all brokers have answered an echo since reachability last changed.
@@ -16,8 +17,10 @@ from typing import Final
 import msgspec
 
 from palio.events import Event
+from palio.filters.filter import Filter
 from palio.routing.codec import Arrival
 from palio.routing.combinations import Combination
+from palio.routing.delivery.delivery_attempts import DeliveryAttempts
 from palio.routing.delivery.durable_queues import (
     ALL_BITS,
     HAS_LOG,
@@ -27,13 +30,17 @@ from palio.routing.delivery.durable_queues import (
     ExpectedBrokers,
     ReachableBrokers,
 )
-from palio.routing.delivery.event_log import DeduplicationWindow, DeliveryAttempts, EventLog, event_identity, log_key
+from palio.routing.delivery.event_log import DeduplicationWindow, EventLog, LogBounds, event_identity, log_key
+from palio.routing.delivery.home_interests import DurableInterest, HomeInterests, claim_key
 from palio.routing.durable_settings import DurableSettings
 from palio.routing.effects import (
     BrokerStanding,
     Client,
     Effect,
     Entry,
+    Fetched,
+    Finished,
+    HomeInterest,
     Logged,
     NotPersisted,
     Persist,
@@ -62,10 +69,12 @@ class DurableDelivery:
         "_needs_echo",
         "_node",
         "_reach_version",
+        "_short",
         "_tokens",
         "_writing",
         "expected",
         "has_durable",
+        "interests",
         "is_dirty",
         "queues",
         "reachable",
@@ -86,7 +95,10 @@ class DurableDelivery:
         self._effects = effects
         window = DeduplicationWindow(remembered.seen, remembered.window)
         chosen = combination.broker
-        self._log = EventLog(incarnation, chosen.spill, chosen.window, window, remembered.unfinished, effects)
+        self.interests = HomeInterests(node, incarnation, remembered.interests)
+        bounds = LogBounds(chosen.spill, chosen.spill_bytes, chosen.window)
+        self._log = EventLog(incarnation, bounds, window, remembered.unfinished, self.interests, tokens, effects)
+        self._short: set[EventId] = set()  # events routed in this batch that cannot reach all that want them
         self.queues = DurableQueues(window, effects)
         self._attempts = DeliveryAttempts(self._log.on_attempt_ended, effects)
         self.reachable = ReachableBrokers(effects)
@@ -100,6 +112,8 @@ class DurableDelivery:
         self.has_durable = False  # a plain attribute: it is read for every event
         # A broker with unfinished events routes them in its first batch, without any input for them.
         self.is_dirty = bool(remembered.homes or remembered.unfinished)
+        if (self.expected.standing(node) or 0) & IS_HOME:
+            self.interests.renew()
         self._show()
 
     # Neighbours
@@ -141,29 +155,38 @@ class DurableDelivery:
         """Stop waiting for a broker that is not coming back."""
         if broker not in self.reachable and self.expected.give_up(broker, standing):
             self.is_dirty = True
-            self._log.retry()
+            self.interests.forget(broker)
 
     # Clients
 
-    def set_durable(self, client: Client, name: str, settings: DurableSettings | None) -> None:
-        """Note the settings of a subscription that is durable here; None where it is not, or not any more."""
+    def set_durable(self, client: Client, name: str, wanted: Filter, settings: DurableSettings) -> None:
+        """Note a subscription that is durable here."""
         self.queues.set_durable(client, name, settings)
-        self.has_durable = len(self.queues) > 0
-        if settings is not None:
-            self._become(IS_HOME)
+        self.has_durable = True
+        self.is_dirty = True
+        self.interests.set_own(DurableInterest(claim_key(client, name), wanted, settings.on_full or "refuse"))
+        self._become(IS_HOME)
+
+    def end_durable(self, client: Client, name: str) -> None:
+        """Note that a subscription is not durable here, or not any more."""
+        if self.queues.is_durable(client, name):
+            self.queues.set_durable(client, name, None)
+            self.has_durable = len(self.queues) > 0
+            self.is_dirty = True
+            self.interests.remove_own(claim_key(client, name))
 
     def set_queue_full(self, client: Client, name: str, is_full: bool) -> None:
-        """A durable queue that blocks publishers is full, or has room again. While one is full, this broker is out of
-        reach: durable events wait where they were accepted."""
+        """A durable queue that refuses events is full, or has room again. All brokers are told: confirmed events for it
+        wait where they were accepted, and no others do."""
         self.is_dirty = True
         self.queues.set_full(client, name, is_full)
-        self._show()
+        self.interests.set_own_full(claim_key(client, name), is_full)
 
     def publish(self, client: Client, request: PublishClient, event: Publish, content: Event) -> None:
         """Log an event, and confirm it when it is on disk."""
         self.is_dirty = True
         self._become(HAS_LOG)
-        self._log.publish(client, request.number, _log_entry(client, request, event, content), content, self.missing)
+        self._log.publish(client, request.number, _log_entry(client, request, event, content), content)
 
     def publish_batch(self, client: Client, requests: Sequence[PublishClient], events: Sequence[Arrival]) -> None:
         """Log several events, all or none, and confirm them when they are on disk."""
@@ -173,7 +196,7 @@ class DurableDelivery:
             (request.number, _log_entry(client, request, each.message, each.event), each.event)
             for request, each in zip(requests, events, strict=True)
         ]
-        self._log.publish_batch(client, entries, self.missing)
+        self._log.publish_batch(client, entries)
 
     def standing_of(self, broker: int) -> int | None:
         """The last standing of an expected broker that is out of reach."""
@@ -181,13 +204,25 @@ class DurableDelivery:
 
     # Routing
 
-    def next_attempts(self) -> Iterator[Arrival]:
+    def next_attempts(self) -> list[Arrival]:
         """Events of the log that are to be routed now, with the content that admission decoded."""
+        self._update_away()
         if self._reach_version != self.reachable.version:
             self._reach_version = self.reachable.version
             self._log.retry()
-        for event, content in self._log.next_attempts():
-            yield Arrival(LOCAL, event) if content is None else Arrival(LOCAL, event, content)
+        arrivals = [
+            Arrival(LOCAL, event) if content is None else Arrival(LOCAL, event, content)
+            for event, content in self._log.next_attempts()
+        ]
+        if self.interests.away:  # else all that want an event can be reached, and none is matched here
+            for each, found in zip(arrivals, self.interests.find_away([each.event for each in arrivals]), strict=True):
+                if self.interests.is_out_of_reach(found):
+                    self._short.add(each.message.id)
+        return arrivals
+
+    def _update_away(self) -> None:
+        if self.interests.set_away(self.missing, self.not_writing):
+            self._log.on_away_changed()
 
     def on_routed(self, arrival: Arrival, links: Sequence[int], recipients: Sequence[Recipient]) -> None:
         """Deliver an event that was sent on over `links` to this broker's own clients, and track its attempt."""
@@ -197,14 +232,12 @@ class DurableDelivery:
             self.queues.take(recipients, event)
             return
         identity, attempt = event.kept.identity, event.kept.attempt
-        # Written into all of its queues or none. Where one is full the attempt ends as not whole, and the broker that
-        # accepted the event retries: nothing is held in memory here.
-        if self.queues.is_blocked(recipients):
-            self._attempts.begin(event.id, attempt, arrival.interface, links, is_written=True, is_whole=False)
-            return
         # Only the broker that accepted an event knows all home brokers that it must reach.
-        is_whole = arrival.interface != LOCAL or self._reaches_all
-        self.queues.take_durable(recipients, event, identity)
+        is_whole = arrival.interface != LOCAL or (self._has_echo and event.id not in self._short)
+        self._short.discard(event.id)
+        # Where a queue is full the attempt ends as not whole, and the broker that accepted the event retries for that
+        # queue: nothing is held in memory here.
+        is_whole = self.queues.take_durable(recipients, event, identity) and is_whole
         is_written = self.queues.is_written(identity, event.id, attempt)
         self._attempts.begin(event.id, attempt, arrival.interface, links, is_written, is_whole)
 
@@ -228,7 +261,7 @@ class DurableDelivery:
         """The version of reachability for which an echo is due, if one is; `on_echo` is called when it is complete."""
         version = self.reachable.version
         is_due = self._needs_echo and self._echo_asked != version
-        if not len(self._log) or not is_due or not self.expected.are_all_in(self.reachable):
+        if not len(self._log) or not is_due:
             return None
         self._echo_asked = version
         return version
@@ -249,13 +282,17 @@ class DurableDelivery:
         self.is_dirty = False
         # None of these waits for the writes below: an event that does is not complete yet, and not among them.
         self._attempts.send_acknowledgements()
+        self._update_away()
+        self._log.spill_ended()
         # A write is all or none: one for the queues must not fail the log with it.
-        for records in ([*self.expected.take_unwritten(), *self._log.take_unwritten()], self.queues.take_unwritten()):
+        heard: tuple[Entry, ...] = (*self.expected.take_unwritten(), *self.interests.take_unwritten())
+        for records in ([*heard, *self._log.take_unwritten()], self.queues.take_unwritten()):
             if records:
                 self._write(records)
         self._log.proceed()
-        # Where a home broker is out of reach there is no timer: `next_attempts` retries when reachability changes.
-        if self._log.has_retries and self._reaches_all and not self._is_timed:
+        self._log.fetch()
+        # What is for a broker out of reach has no timer: it is released from the spill when reachability changes.
+        if self._log.has_retries and self._has_echo and not self._is_timed:
             self._is_timed = True
             self._effects.append(SetTimer(RETRY_TIMER, _RETRY_SECONDS))
 
@@ -281,12 +318,18 @@ class DurableDelivery:
             for each in events:
                 self._write(each)
             return
+        ended = [record for record in records if isinstance(record, Finished)]
+        if ended and len(ended) < len(records):
+            # On a full disk the end of deliveries can be written, by itself: it makes room.
+            self._write(ended)
         for record in records:
             self.is_dirty = True
             if isinstance(record, Logged):
                 self._log.on_write_failed(record, failure.reason, failure.kind)
             elif isinstance(record, BrokerStanding):
                 self.expected.on_write_failed(record)
+            elif isinstance(record, HomeInterest):
+                self.interests.on_write_failed(record)
             elif isinstance(record, Queued):
                 for id, attempt in self.queues.on_write_failed(record):
                     self._attempts.on_write_failed(id, attempt, self._node)
@@ -295,14 +338,25 @@ class DurableDelivery:
         self.is_dirty = True
         self._is_timed = False
         self._log.retry()
+        self._log.probe()
+
+    def on_fetched(self, fetched: Fetched) -> None:
+        self.is_dirty = True
+        self._log.on_fetched(fetched.token, fetched.events)
 
     # State
 
     @property
     def is_learning(self) -> bool:
         """Whether brokers are expected that are not on disk yet."""
-        return self.expected.has_unwritten or any(
-            isinstance(record, BrokerStanding) for records in self._writing.values() for record in records
+        return (
+            self.expected.has_unwritten
+            or self.interests.has_unwritten
+            or any(
+                isinstance(record, BrokerStanding | HomeInterest)
+                for records in self._writing.values()
+                for record in records
+            )
         )
 
     @property
@@ -323,13 +377,27 @@ class DurableDelivery:
     @property
     def not_writing(self) -> list[int]:
         """The home brokers within reach whose disks refuse events."""
-        return sorted(home for home in self._log.unwritten_by if self.reachable.is_home(home))
+        return sorted(home for home in self._log.not_writing if self.reachable.is_home(home))
 
     @property
-    def _reaches_all(self) -> bool:
-        """Whether an event that is routed now reaches all home brokers that it may be for."""
-        has_echo = not self._needs_echo or self._echo_answered == self.reachable.version
-        return has_echo and self.expected.are_all_in(self.reachable)
+    def away(self) -> list[int]:
+        """The brokers with durable subscriptions or a log that are out of reach."""
+        return self.expected.away(self.reachable)
+
+    @property
+    def spilled(self) -> int:
+        """The number of confirmed events that wait for durable subscriptions which take none now."""
+        return len(self._log.spill)
+
+    @property
+    def is_refusing(self) -> bool:
+        """Whether publishers of confirmed events wait for room."""
+        return self._log.is_refusing
+
+    @property
+    def _has_echo(self) -> bool:
+        """Whether all brokers within reach are known to have the subscriptions of each other."""
+        return not self._needs_echo or self._echo_answered == self.reachable.version
 
     def _become(self, bit: int) -> None:
         """This broker is a home, or has a log, from now on."""
@@ -342,11 +410,9 @@ class DurableDelivery:
             self._show()
 
     def _show(self) -> None:
-        """Be within reach of others where this broker keeps something and none of its queues is full."""
+        """Be within reach of others where this broker keeps something."""
         bits = (self.expected.standing(self._node) or 0) & ALL_BITS
-        if not bits or self.queues.has_full:
-            self.reachable.remove(LOCAL, [self._node])
-        else:
+        if bits:
             self.reachable.add(LOCAL, [(self._node, self._incarnation << STANDING_BITS | bits)])
 
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
-from palio.routing.delivery.event_log import DeduplicationWindow, queue_key
+from palio.routing.delivery.event_log import DeduplicationWindow, part_key, queue_key
 from palio.routing.durable_settings import DurableSettings
 from palio.routing.effects import BrokerStanding, Client, Deliver, Drop, Effect, Queued, Recipient, Send
 from palio.routing.messages import EventId, Key, Publish, Reach
@@ -51,10 +51,6 @@ class DurableQueues:
     def __iter__(self) -> Iterator[tuple[Client, str]]:
         return iter(self._durable)
 
-    @property
-    def has_full(self) -> bool:
-        return bool(self._full)
-
     def is_durable(self, client: Client, name: str) -> bool:
         return (client, name) in self._durable
 
@@ -89,26 +85,58 @@ class DurableQueues:
                 self._effects.append(Drop("the queue of a subscription is full", event))
 
     def is_blocked(self, recipients: Sequence[Recipient]) -> bool:
-        """Whether a durable event cannot be taken now, because one of its queues is full."""
-        return any((client, name) in self._full for client, names in recipients for name in names)
+        """Whether one of the queues that an event is for is full."""
+        return bool(self._full) and any((client, name) in self._full for client, names in recipients for name in names)
 
-    def take_durable(self, recipients: Sequence[Recipient], event: Publish, identity: Key) -> None:
-        """Deliver and queue a durable event, unless an earlier attempt has done so."""
+    def take_durable(self, recipients: Sequence[Recipient], event: Publish, identity: Key) -> bool:
+        """Deliver and queue a durable event, unless an earlier attempt has done so; False where a queue refuses it.
+
+        Queues that are not full take it all the same: each has a key of its own then, by which a later attempt knows
+        what it has yet to do.
+        """
         key = queue_key(identity)
         if not recipients or key in self._window:
-            return
+            return True
+        passing, durable = self._split(recipients)
+        if self.is_blocked(durable):
+            self._take_part(passing, durable, event, identity)
+            return False
         # Added before the write, so that a second attempt in the meantime is a duplicate; `on_write_failed` takes the
         # key out again.
         self._window.add(key)
-        passing, durable = self._split(recipients)
+        is_first = part_key(identity, "", "") not in self._window
         for client, names in durable:
-            self._unwritten.append(Queued(client, names, event, key))
-            key = b""  # one record of the event carries it to disk
-        if durable:
+            chosen = names if is_first else tuple(self._without(client, names, identity))
+            if chosen:
+                self._unwritten.append(Queued(client, chosen, event, key))
+                key = b""  # one record of the event carries it to disk
+        if durable and not key:
             self._writing[identity] = []
             self._count_inversions(event.id)
-        if passing:
+        if passing and is_first:
             self._effects.append(Deliver(passing, event))
+        return True
+
+    def _take_part(
+        self, passing: tuple[Recipient, ...], durable: list[Recipient], event: Publish, identity: Key
+    ) -> None:
+        """Queue an event where there is room, before the attempt that completes it."""
+        for client, names in durable:
+            for name in self._without(client, names, identity):
+                if (client, name) not in self._full:
+                    key = part_key(identity, client, name)
+                    self._window.add(key)
+                    self._unwritten.append(Queued(client, (name,), event, key))
+                    self._writing.setdefault(identity, [])
+        mark = part_key(identity, "", "")  # that a part was taken, also where that was the passing one alone
+        if mark not in self._window:
+            self._window.add(mark)
+            if passing:
+                self._effects.append(Deliver(passing, event))
+
+    def _without(self, client: Client, names: Iterable[str], identity: Key) -> list[str]:
+        """The queues among some that have not taken an event in part."""
+        return [name for name in names if part_key(identity, client, name) not in self._window]
 
     def is_written(self, identity: Key, id: EventId, attempt: int) -> bool:
         """Whether nothing of an event is still to be written here; otherwise `on_written` returns the attempt."""
@@ -131,7 +159,10 @@ class DurableQueues:
     def on_write_failed(self, record: Queued) -> list[tuple[EventId, int]]:
         """A record could not be written; the attempts that waited for it must be made again."""
         if record.event.kept is not None:
-            self._window.discard(queue_key(record.event.kept.identity))
+            identity = record.event.kept.identity
+            self._window.discard(queue_key(identity))
+            for name in record.names:
+                self._window.discard(part_key(identity, record.client, name))
         return self.on_written(record)
 
     def _split(self, recipients: Sequence[Recipient]) -> tuple[tuple[Recipient, ...], list[Recipient]]:
@@ -280,8 +311,9 @@ class ExpectedBrokers:
         self._unwritten[broker] = BrokerStanding(broker, standing, gone=True)
         return True
 
-    def are_all_in(self, reachable: ReachableBrokers) -> bool:
-        return all(reachable.is_home(broker) for broker, standing in self._known.items() if standing & IS_HOME)
+    def away(self, reachable: ReachableBrokers) -> list[int]:
+        """All brokers that are expected and out of reach."""
+        return sorted(broker for broker in self._known if broker not in reachable)
 
     def missing(self, reachable: ReachableBrokers) -> list[int]:
         """The home brokers that are expected and out of reach."""

@@ -1,14 +1,9 @@
-"""Event log and delivery attempts: what a broker owes for the events that it has confirmed or passes on.
+"""Event log: what a broker owes for the events that it has confirmed.
 
 An event is confirmed to its publisher when it is in the log on disk, and finished when one attempt to deliver it was
-whole. Attempts under way are bounded in number, and so are unfinished events: beyond that, publishers are refused for
-now, so that nothing is promised that has no room.
-
-A delivery attempt brings an event to all durable queues that it is for. Each broker on the way acknowledges it to the
-link it came by when every link it went on by has acknowledged and the broker's own durable queues are on disk. An
-attempt is not whole where a link or a home broker was lost on the way meanwhile: the broker that accepted the event,
-which alone knows all home brokers, then makes another attempt. So brokers on the way need no disk, and an
-acknowledgement that is not whole is always safe.
+whole (`delivery_attempts`). What cannot be delivered now waits in the spill, bounded for each durable subscription that
+it is for: where that is full, the policy of the subscription decides whether publishers are refused for now or events
+are dropped, and it decides about events for that subscription alone.
 
 Log and queues share one `DeduplicationWindow`: an event is logged once and queued once, however often its publisher or
 a broker sends it.
@@ -17,18 +12,29 @@ a broker sends it.
 from __future__ import annotations
 
 from collections import OrderedDict, deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
 from hashlib import blake2b
-from typing import Generic, TypeVar
+from typing import Final, Generic, NamedTuple, TypeVar
 
 from palio.events import Event
-from palio.routing.effects import DEDUPLICATION_WINDOW_KEYS, Client, Effect, Finished, Logged, Reply, Send
+from palio.routing.codec import decode_event
+from palio.routing.delivery.home_interests import HomeInterests
+from palio.routing.delivery.spill import Spill
+from palio.routing.durable_settings import OnFull
+from palio.routing.effects import (
+    DEDUPLICATION_WINDOW_KEYS,
+    Client,
+    Drop,
+    Effect,
+    Fetch,
+    Finished,
+    Logged,
+    LoggedDeadLetter,
+    Reply,
+)
 from palio.routing.messages import (
-    LOCAL,
     UNKNOWN_AGE,
     Accepted,
-    Acknowledge,
     AttemptOutcome,
     DeliveryTag,
     EventId,
@@ -40,6 +46,8 @@ from palio.routing.messages import (
 )
 
 _Key = TypeVar("_Key")
+_IN_TRANSIT: Final = b""  # in place of a destination: events under way, whatever they are for
+_MAX_FETCHED: Final = 100  # events of the spill that are read from disk together
 
 
 class DeduplicationWindow(Generic[_Key]):
@@ -88,98 +96,174 @@ def queue_key(identity: Key) -> bytes:
     return b"q" + identity
 
 
+def part_key(identity: Key, client: Client, name: str) -> bytes:
+    """The key of an event in one queue of several, some of which have yet to take it."""
+    owner = f"{len(client)}\n{client}{name}".encode("utf-8", "surrogatepass")
+    return b"r" + blake2b(identity + owner, digest_size=16).digest()
+
+
+class LogBounds(NamedTuple):
+    """Bounds of the events in transit together, and of the spill for each destination; of attempts under way."""
+
+    events: int
+    bytes: int
+    under_way: int
+
+
 class EventLog:
-    """The events that one broker accepted and has not finished."""
+    """The events that one broker accepted and has not finished.
+
+    Events *in transit*, ready or under way, are in memory, and bounded together. Those that wait for durable
+    subscriptions which take no events now are in the spill, on disk, and bounded for each subscription.
+    """
 
     __slots__ = (
         "_attempt",
         "_awaiting_retry",
+        "_bytes",
         "_confirming",
         "_decoded",
         "_effects",
+        "_ended",
+        "_fetches",
         "_finished",
         "_incarnation",
+        "_interests",
+        "_is_saturated",
+        "_letters",
+        "_max_bytes",
+        "_max_in_transit",
         "_max_under_way",
-        "_max_unfinished",
+        "_probing",
         "_ready",
         "_refused",
+        "_released",
+        "_tokens",
         "_under_way",
         "_unfinished",
         "_unwritten",
-        "_unwritten_by",
         "_window",
+        "dropped",
+        "not_writing",
+        "spill",
     )
 
     def __init__(
         self,
         incarnation: int,
-        max_unfinished: int,
-        max_under_way: int,
+        bounds: LogBounds,
         window: DeduplicationWindow[bytes],
         unfinished: Iterable[Logged],
+        interests: HomeInterests,
+        tokens: Iterator[int],
         effects: list[Effect],
     ) -> None:
         # Higher than any attempt of an earlier life: a late acknowledgement never matches a new attempt.
         self._attempt = incarnation << 32
         self._incarnation = incarnation
-        self._max_unfinished = max_unfinished
-        self._max_under_way = max_under_way
+        self._max_in_transit = bounds.events
+        self._max_bytes = bounds.bytes
+        self._max_under_way = bounds.under_way
         self._window = window
+        self._interests = interests
+        self._tokens = tokens
         self._effects = effects
         self._unfinished = {logged.event.id: logged.event for logged in unfinished}
+        self._bytes = sum(map(_length, self._unfinished.values()))
         # The content of events that have not been routed yet, as admission has read it: the first attempt needs it.
         self._decoded: dict[EventId, Event] = {}
         self._ready = deque(self._unfinished)  # to be routed
         self._under_way: set[EventId] = set()
+        self._ended: dict[EventId, None] = {}  # whose attempt was not whole, until it is known what they wait for
         self._awaiting_retry: dict[EventId, None] = {}
-        # Home brokers that could not write an event in its last attempt.
-        self._unwritten_by: dict[EventId, tuple[int, ...]] = {}
+        self.spill = Spill(bounds.events, bounds.bytes)
+        self._released: deque[EventId] = deque()  # from the spill, to be read from disk
+        self._fetches: dict[int, tuple[EventId, ...]] = {}
+        # Home brokers within reach that could not write an event lately. One event at a time tries again.
+        self.not_writing: set[int] = set()
+        self._probing: dict[EventId, int] = {}  # events that try such a home again
+        self.dropped = 0  # events that a subscription goes without, by the overflow policy of its queue
         self._unwritten: list[Logged] = []
         self._finished: list[Finished] = []
+        self._letters: list[LoggedDeadLetter] = []
         # By identity, while the event is being written: the clients to answer, and under which number.
         self._confirming: dict[Key, list[tuple[Client, int]]] = {}
-        self._refused: dict[Client, None] = {}  # refused as busy, until they may proceed; in order
+        # Clients that were refused as busy, by destination; in order. `_IN_TRANSIT` stands for events in transit.
+        self._refused: dict[Key, dict[Client, None]] = {}
+        self._is_saturated = False
 
     def __len__(self) -> int:
         """The number of unfinished events."""
-        return len(self._unfinished) + len(self._confirming)
+        fetched = sum(map(len, self._fetches.values()))
+        return len(self._unfinished) + len(self._confirming) + len(self.spill) + len(self._released) + fetched
 
     @property
     def has_retries(self) -> bool:
-        return bool(self._awaiting_retry)
+        """Whether events are to be tried again after a while, although nothing else changes."""
+        return bool(self._awaiting_retry or self.not_writing)
+
+    @property
+    def is_refusing(self) -> bool:
+        """Whether publishers wait for room."""
+        return bool(self._refused)
 
     @property
     def first_unrouted(self) -> EventId | None:
         """The first event of this incarnation that was taken and has not been routed yet."""
         return next(iter(self._decoded), None)  # in the order in which they were taken
 
-    def publish(self, client: Client, number: int, logged: Logged, content: Event, missing: list[int]) -> None:
-        """Log an event and confirm it when it is on disk; `missing` are the home brokers that are out of reach."""
+    # Admission
+
+    def publish(self, client: Client, number: int, logged: Logged, content: Event) -> None:
+        """Log an event and confirm it when it is on disk."""
         is_new = _identity(logged) not in self._confirming and logged.key not in self._window
         # A busy broker confirms a duplicate all the same: it takes no room.
-        if is_new and self._is_busy_for(client):
-            self._refuse(client, number, missing)
+        full = self._full_destination([content]) if is_new else None
+        if full is not None:
+            self._refuse(client, number, full)
         else:
             self._take(client, number, logged, content)
 
-    def publish_batch(self, client: Client, events: Sequence[tuple[int, Logged, Event]], missing: list[int]) -> None:
+    def publish_batch(self, client: Client, events: Sequence[tuple[int, Logged, Event]]) -> None:
         """Log several events, all or none. They are taken where one of them could be, so that many find room as soon as
         one does, and the bound is exceeded by the others."""
-        if self._is_busy_for(client):
-            self._refuse(client, events[0][0], missing)
+        full = self._full_destination([content for _, _, content in events])
+        if full is not None:
+            self._refuse(client, events[0][0], full)
         else:
             for number, logged, content in events:
                 self._take(client, number, logged, content)
 
-    def _is_busy_for(self, client: Client) -> bool:
-        # A client that was refused stays refused until `Proceed`: its later events must not overtake the refused one.
-        return client in self._refused or len(self) >= self._max_unfinished
+    def _full_destination(self, contents: Sequence[Event]) -> Key | None:
+        """The destination that has no room for one of some events, where there is one.
 
-    def _refuse(self, client: Client, number: int, missing: list[int]) -> None:
-        self._refused[client] = None
-        waited = f"brokers that are away: {', '.join(map(str, missing))}" if missing else "brokers that are slow"
-        reason = f"busy: {self._max_unfinished:,} events that were confirmed wait for {waited}"
-        self._effects.append(Reply(client, Refused(reason, "busy", number)))
+        A destination that refused an event goes on doing so until half of its room is free, so that a publisher's later
+        events for it do not overtake those that were refused.
+        """
+        in_transit = len(self._unfinished) + len(self._confirming)
+        if self._is_saturated or in_transit >= self._max_in_transit or self._bytes >= self._max_bytes:
+            self._is_saturated = True
+            return _IN_TRANSIT
+        refusing = {key for key in self.spill.refusing if key in self._interests.away and self._policy(key) == "refuse"}
+        if refusing:
+            for found in self._interests.find_away(contents):
+                for key in found:
+                    if key in refusing:
+                        return key
+        return None
+
+    def _policy(self, destination: Key) -> OnFull:
+        known = self._interests.away.get(destination)
+        return "refuse" if known is None else known.on_full
+
+    def _refuse(self, client: Client, number: int, destination: Key) -> None:
+        self._refused.setdefault(destination, {})[client] = None
+        known = self._interests.away.get(destination)
+        if known is None:
+            reason = f"{self._max_in_transit:,} confirmed events are under way to brokers that are slow"
+        else:
+            reason = f"{self.spill.count(destination):,} confirmed events wait for {known}"
+        self._effects.append(Reply(client, Refused(f"busy: {reason}", "busy", number)))
 
     def _take(self, client: Client, number: int, logged: Logged, content: Event) -> None:
         """Log an event, unless it is a duplicate: that is confirmed with the first."""
@@ -193,10 +277,11 @@ class EventLog:
             self._decoded[logged.event.id] = content
             self._unwritten.append(logged)
 
-    def take_unwritten(self) -> list[Logged | Finished]:
+    def take_unwritten(self) -> list[Logged | LoggedDeadLetter | Finished]:
         """The records to write since the last call."""
-        records: list[Logged | Finished] = [*self._unwritten, *self._finished]
-        self._unwritten, self._finished = [], []
+        # Dead letters before the end of their events, after which the store may not have these any more.
+        records: list[Logged | LoggedDeadLetter | Finished] = [*self._unwritten, *self._letters, *self._finished]
+        self._unwritten, self._letters, self._finished = [], [], []
         return records
 
     def on_written(self, logged: Logged) -> None:
@@ -204,8 +289,7 @@ class EventLog:
         event = logged.event
         # Only now: a key of an event that failed to be written would confirm a lost event when it is sent again.
         self._window.add(logged.key)
-        self._unfinished[event.id] = event
-        self._ready.append(event.id)
+        self._hold(event)
         confirming = self._confirming.pop(_identity(logged), ())
         self._effects += [Reply(client, Accepted(number)) for client, number in confirming]
 
@@ -213,6 +297,8 @@ class EventLog:
         self._decoded.pop(logged.event.id, None)
         confirming = self._confirming.pop(_identity(logged), ())
         self._effects += [Reply(client, Refused(reason, kind, number)) for client, number in confirming]
+
+    # Attempts
 
     def next_attempts(self) -> Iterator[tuple[Publish, Event | None]]:
         """The events to route now, with their content where it is still at hand."""
@@ -235,140 +321,134 @@ class EventLog:
             )
             yield attempt, self._decoded.pop(id, None)
 
+    def fetch(self) -> None:
+        """Read released events from disk, as many as may be under way beside those that are."""
+        fetched = sum(map(len, self._fetches.values()))
+        room = self._max_under_way - len(self._unfinished) - fetched
+        if self._released and room > 0:
+            ids = tuple(self._released.popleft() for _ in range(min(room, len(self._released), _MAX_FETCHED)))
+            token = next(self._tokens)
+            self._fetches[token] = ids
+            self._effects.append(Fetch(ids, token))
+
+    def on_fetched(self, token: int, events: Sequence[Publish] | None) -> None:
+        """Take events of the spill that were read from disk; None where they cannot be read."""
+        ids = self._fetches.pop(token, ())
+        if events is None:
+            self._released.extendleft(reversed(ids))
+            return
+        for event in events:
+            self._hold(event)
+
+    def _hold(self, event: Publish) -> None:
+        """Keep an event in memory, to be routed."""
+        self._unfinished[event.id] = event
+        self._bytes += _length(event)
+        self._ready.append(event.id)
+
+    def _let_go(self, id: EventId) -> int:
+        """Keep an event in memory no longer; its length."""
+        event = self._unfinished.pop(id, None)
+        length = 0 if event is None else _length(event)
+        self._bytes -= length
+        return length
+
     def on_attempt_ended(self, attempt: AttemptOutcome) -> None:
         self._under_way.discard(attempt.id)
-        self._unwritten_by.pop(attempt.id, None)
+        self.not_writing.discard(self._probing.pop(attempt.id, 0))
+        self.not_writing.update(attempt.unwritten)
         if attempt.whole:
-            # A crash before `Finished` is on disk costs one more attempt, which home brokers deduplicate.
-            self._unfinished.pop(attempt.id, None)
-            self._finished.append(Finished(attempt.id))
+            self._finish(attempt.id)
+            self._let_go(attempt.id)
         else:
-            self._awaiting_retry[attempt.id] = None
-            if attempt.unwritten:
-                self._unwritten_by[attempt.id] = attempt.unwritten
+            self._ended[attempt.id] = None
 
-    @property
-    def unwritten_by(self) -> set[int]:
-        """The home brokers that could not write some of these events in their last attempt."""
-        return {home for homes in self._unwritten_by.values() for home in homes}
+    def _finish(self, id: EventId) -> None:
+        # A crash before `Finished` is on disk costs one more attempt, which home brokers deduplicate.
+        self._finished.append(Finished(id))
+
+    def spill_ended(self) -> None:
+        """Move the events whose attempt was not whole to the spill, where they are for subscriptions that take none
+        now; the others are tried again."""
+        ended, self._ended = sorted(self._ended), {}
+        if not ended:
+            return
+        if not self._interests.away:
+            self._awaiting_retry.update(dict.fromkeys(ended))
+            return
+        contents = [decode_event(self._unfinished[id].body) for id in ended]
+        for id, found in zip(ended, self._interests.find_away(contents), strict=True):
+            if found:
+                self._spill(self._unfinished[id], found)
+                self._let_go(id)
+            else:
+                self._awaiting_retry[id] = None
+
+    def _spill(self, event: Publish, found: tuple[Key, ...]) -> None:
+        """Let an event wait for some destinations, by the policy of each that is full."""
+        length = _length(event)
+        destinations = []
+        for key in found:
+            policy = self._policy(key)
+            while policy in ("drop_oldest", "dead_letter") and not self.spill.has_room(key, length):
+                id, is_done = self.spill.remove_oldest(key)
+                self._drop(id, key, policy)
+                if is_done:
+                    self._finish(id)
+            if policy == "drop_newest" and not self.spill.has_room(key, length):
+                self._drop(event.id, key, policy)
+            else:
+                destinations.append(key)
+        if destinations:
+            self.spill.add(event.id, length, tuple(destinations))
+        else:
+            self._finish(event.id)
+
+    def _drop(self, id: EventId, destination: Key, policy: OnFull) -> None:
+        self.dropped += 1
+        reason = f"too many events wait for {self._interests.away[destination]}"
+        self._effects.append(Drop("the spill for a durable subscription is full"))
+        if policy == "dead_letter":
+            self._letters.append(LoggedDeadLetter(id, reason))
+
+    def on_away_changed(self) -> None:
+        """Other subscriptions take no event now than before: try the events again that wait for none of them."""
+        self._released.extend(self.spill.release(self._interests.away))
+        self._ended.update(self._awaiting_retry)
+        self._awaiting_retry = {}
+        self.spill_ended()
 
     def retry(self) -> None:
         """Route again the events whose last attempt was not whole, in the order in which they were accepted."""
         self._ready.extend(sorted(self._awaiting_retry))  # ids of one incarnation sort by their count
         self._awaiting_retry = {}
 
+    def probe(self) -> None:
+        """Try homes again that could not write, with one event each."""
+        homes, self.not_writing = self.not_writing, set(self._probing.values())
+        for key, each in self._interests.away.items():
+            if each.home in homes - self.not_writing and self.spill.count(key):
+                self.not_writing.add(each.home)
+                id = self.spill.first(key)
+                self.spill.remove(id)
+                self._probing[id] = each.home
+                self._released.appendleft(id)
+
     def proceed(self) -> None:
         """Tell refused clients to proceed, when half of the room is free again."""
         # Hysteresis: with one free place clients would be refused and resumed event by event.
-        if self._refused and 2 * len(self) <= self._max_unfinished:
-            self._effects += [Reply(client, Proceed()) for client in self._refused]
-            self._refused = {}
+        in_transit = len(self._unfinished) + len(self._confirming)
+        if self._is_saturated and 2 * in_transit <= self._max_in_transit and 2 * self._bytes <= self._max_bytes:
+            self._is_saturated = False
+        for key in list(self._refused):
+            is_full = self._is_saturated if key == _IN_TRANSIT else key in self.spill.refusing
+            if not is_full:
+                self._effects += [Reply(client, Proceed()) for client in self._refused.pop(key)]
+
+
+def _length(event: Publish) -> int:
+    return len(event.body) + len(event.header)
 
 
 def _identity(logged: Logged) -> Key:
     return logged.key[1:]  # without the prefix of `log_key`
-
-
-@dataclass(slots=True)
-class _Attempt:
-    number: int
-    upstream: int
-    awaited: set[int]  # links that have not acknowledged
-    is_written: bool  # whether the queues of this broker are
-    is_whole: bool
-    unwritten: tuple[int, ...] = ()  # home brokers that could not write it
-
-
-class DeliveryAttempts:
-    """All attempts under way at one broker; `on_ended` is called with those that it began itself."""
-
-    __slots__ = ("_acknowledgements", "_effects", "_on_ended", "_under_way")
-
-    def __init__(self, on_ended: Callable[[AttemptOutcome], None], effects: list[Effect]) -> None:
-        self._on_ended = on_ended
-        self._effects = effects
-        self._under_way: dict[EventId, _Attempt] = {}
-        self._acknowledgements: dict[int, list[AttemptOutcome]] = {}
-
-    def begin(
-        self, id: EventId, number: int, upstream: int, links: Iterable[int], is_written: bool, is_whole: bool
-    ) -> None:
-        """Track an event that was sent on; its earlier attempts are over."""
-        before = self._under_way.get(id)
-        # It came by another way after the tree has changed: the former upstream must not wait for ever.
-        if before is not None and before.upstream != upstream:
-            self.acknowledge(before.upstream, id, before.number, is_whole=False)
-        # It may be complete at once: with no link to go on by, and no durable queue here.
-        made = self._under_way[id] = _Attempt(number, upstream, set(links), is_written, is_whole)
-        self._end_if_complete(id, made)
-
-    def acknowledge(self, upstream: int, id: EventId, number: int, is_whole: bool) -> None:
-        """Answer an attempt that is not tracked here: it is done, or must be made again where it is not whole."""
-        self._answer(upstream, AttemptOutcome(id, number, is_whole))
-
-    def on_acknowledge(self, link: int, message: Acknowledge) -> None:
-        for each in message.events:
-            attempt = self._under_way.get(each.id)
-            # A late acknowledgement of an earlier attempt says nothing of this one.
-            if attempt is not None and attempt.number == each.attempt and link in attempt.awaited:
-                attempt.awaited.remove(link)
-                attempt.is_whole = attempt.is_whole and each.whole
-                attempt.unwritten += each.unwritten
-                self._end_if_complete(each.id, attempt)
-
-    def on_written(self, id: EventId, number: int) -> None:
-        """The queues of this broker are on disk."""
-        attempt = self._under_way.get(id)
-        if attempt is not None and attempt.number == number:
-            attempt.is_written = True
-            self._end_if_complete(id, attempt)
-
-    def on_write_failed(self, id: EventId, number: int, home: int) -> None:
-        """The queues of this broker, the `home`, could not be written."""
-        attempt = self._under_way.get(id)
-        if attempt is not None and attempt.number == number:
-            attempt.is_whole = False
-            attempt.unwritten += (home,)
-            # The attempt is over here all the same, and must be answered.
-            self.on_written(id, number)
-
-    def on_reach_lost(self, link: int) -> None:
-        """Less is behind a link than when attempts were sent there: these are not whole."""
-        for attempt in self._under_way.values():
-            if link in attempt.awaited:
-                attempt.is_whole = False
-
-    def close_link(self, link: int) -> None:
-        """Stop waiting for acknowledgements by a link that is given up; attempts that came by it must come again."""
-        # A copy: ending an attempt removes it.
-        for id, attempt in list(self._under_way.items()):
-            if attempt.upstream == link:
-                del self._under_way[id]
-                self.acknowledge(link, id, attempt.number, is_whole=False)
-            elif link in attempt.awaited:
-                attempt.awaited.remove(link)
-                attempt.is_whole = False
-                self._end_if_complete(id, attempt)
-
-    def on_link_down(self, link: int) -> None:
-        """Drop the answers to a link whose neighbour is gone."""
-        for id in [id for id, attempt in self._under_way.items() if attempt.upstream == link]:
-            del self._under_way[id]
-        self._acknowledgements.pop(link, None)
-
-    def send_acknowledgements(self) -> None:
-        # Collected over the batch: one message per link acknowledges all its events.
-        by_link, self._acknowledgements = self._acknowledgements, {}
-        self._effects += [Send((link,), Acknowledge(tuple(events))) for link, events in sorted(by_link.items())]
-
-    def _end_if_complete(self, id: EventId, attempt: _Attempt) -> None:
-        if attempt.awaited or not attempt.is_written:
-            return
-        del self._under_way[id]
-        self._answer(attempt.upstream, AttemptOutcome(id, attempt.number, attempt.is_whole, attempt.unwritten))
-
-    def _answer(self, upstream: int, answer: AttemptOutcome) -> None:
-        if upstream == LOCAL:
-            self._on_ended(answer)
-        else:
-            self._acknowledgements.setdefault(upstream, []).append(answer)

@@ -1,0 +1,269 @@
+"""Durable interest of home brokers: the conditions of durable subscriptions, known to all brokers also while a home is
+away.
+
+An event that is confirmed while a home broker is away must wait for it only if one of the subscriptions there wants it.
+Routing tables cannot tell: they lose the filters of a broker with the link to it. So each home announces the filters
+of its durable subscriptions to all brokers, which store them, and announces as well which of its queues refuse events
+because they are full. A subscription is known by a digest of its owner and name (`durable_claims`).
+
+Announcements are divided into buckets by that digest, so that a change costs a part of all subscriptions. A home with
+too many subscriptions announces that anything may be for it, which is always safe; so counts one that has announced
+nothing yet. The alternative, to keep the tables of lost links, would not know the subscriptions of a broker that
+restarts, and would cost memory for those that are not durable.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from hashlib import blake2b
+from typing import Final, Literal, NamedTuple
+
+from msgspec import Struct
+
+from palio.errors import PalioError
+from palio.events import Event
+from palio.filters.filter import Filter
+from palio.routing import codec
+from palio.routing.durable_settings import OnFull
+from palio.routing.effects import Client, HomeInterest
+from palio.routing.forwarding.filter_index import filter_index_of
+from palio.routing.interest_index import InterestIndex, home_key
+from palio.routing.messages import LOCAL, Announce, Key
+
+INTEREST_TOPIC: Final = "wants "  # of announcements, followed by the number of the home and that of the bucket
+_BUCKETS: Final = 16
+_MAX_DURABLES_PER_BUCKET: Final = 625  # 10,000 of one home
+_MAX_BUCKET_BYTES: Final = 1024 * 1024
+_ANY_EVENT: Final = bytes(16)  # in place of a digest: the subscriptions of the home are not known
+
+
+class DurableInterest(Struct, frozen=True, array_like=True):
+    """One durable subscription of a home: the digest of its owner and name, its filter, and the policy of its queue.
+
+    One that `is_full` takes no event for now: its policy is to refuse.
+    """
+
+    key: Key
+    wanted: Filter
+    on_full: OnFull = "refuse"
+    is_full: bool = False
+
+
+class _Bucket(Struct, frozen=True, array_like=True, tag=1):
+    """Content of an announcement; None where the subscriptions are too many."""
+
+    interests: tuple[DurableInterest, ...] | None
+
+
+_decode: Final = codec.reader(_Bucket)
+
+
+class Destination(NamedTuple):
+    """A durable subscription that takes no event now, and why; `key` is empty where it is all of a home."""
+
+    home: int
+    key: Key
+    on_full: OnFull
+    state: Literal["away", "full", "not writing"]
+
+    def __str__(self) -> str:
+        match self.state:
+            case "away":
+                return f"broker {self.home}, which is away"
+            case "full":
+                return f"a durable subscription of broker {self.home}, whose queue is full"
+        return f"broker {self.home}, whose disk takes nothing"
+
+
+class HomeInterests:
+    """The durable interest of all homes, as one broker knows it, and of its own subscriptions."""
+
+    __slots__ = (
+        "_away",
+        "_buckets",
+        "_dirty",
+        "_full",
+        "_index",
+        "_known",
+        "_node",
+        "_own",
+        "_revision",
+        "_seen",
+        "_unwritten",
+        "_version",
+    )
+
+    def __init__(self, node: int, incarnation: int, remembered: Iterable[HomeInterest]) -> None:
+        self._node = node
+        self._version = incarnation << 32
+        self._own: dict[Key, DurableInterest] = {}
+        self._dirty: set[int] = set()  # buckets to be announced
+        self._known: dict[tuple[int, int], HomeInterest] = {}
+        self._buckets: dict[tuple[int, int], dict[Key, DurableInterest] | None] = {}
+        self._full: dict[Key, Destination] = {}
+        self._unwritten: dict[tuple[int, int], HomeInterest] = {}
+        self._away: dict[Key, Destination] = {}
+        self._revision = 0  # grows with each announcement that is taken
+        self._seen: tuple[object, ...] = ()  # what `away` was last made of
+        self._index: InterestIndex | None = None
+        for each in remembered:
+            self._put(each)
+
+    # This broker's own
+
+    def set_own(self, interest: DurableInterest) -> None:
+        if self._own.get(interest.key) != interest:
+            if not self._own:
+                self._dirty.update(range(_BUCKETS))  # an empty bucket is known to be empty only when it is announced
+            self._own[interest.key] = interest
+            self._dirty.add(_bucket_of(interest.key))
+
+    def remove_own(self, key: Key) -> None:
+        if self._own.pop(key, None) is not None:
+            self._dirty.add(_bucket_of(key))
+
+    def set_own_full(self, key: Key, is_full: bool) -> None:
+        interest = self._own.get(key)
+        if interest is not None:
+            self.set_own(DurableInterest(key, interest.wanted, interest.on_full, is_full))
+
+    def renew(self) -> None:
+        """Announce everything: the buckets of an earlier life may have subscriptions that ended just before it did."""
+        self._dirty.update(range(_BUCKETS))
+
+    def take_announcements(self) -> list[Announce]:
+        """The announcements that are due."""
+        dirty, self._dirty = sorted(self._dirty), set()
+        made = []
+        for bucket in dirty:
+            interests = tuple(each for key, each in sorted(self._own.items()) if _bucket_of(key) == bucket)
+            self._version += 1
+            data = codec.encode_any(_Bucket(interests if len(interests) <= _MAX_DURABLES_PER_BUCKET else None))
+            if len(data) > _MAX_BUCKET_BYTES:
+                data = codec.encode_any(_Bucket(None))
+            made.append(Announce(f"{INTEREST_TOPIC}{self._node} {bucket}", self._version, data))
+        return made
+
+    @property
+    def has_announcements(self) -> bool:
+        return bool(self._dirty)
+
+    # All homes
+
+    def learn(self, message: Announce) -> bool:
+        """Take the announcement of a home; whether it is one, and new."""
+        home, _, bucket = message.topic.removeprefix(INTEREST_TOPIC).partition(" ")
+        if not home.isdecimal() or not bucket.isdecimal() or int(bucket) >= _BUCKETS:
+            return False
+        known = self._known.get((int(home), int(bucket)))
+        if known is not None and known.version >= message.version:
+            return False
+        heard = HomeInterest(int(home), int(bucket), message.version, message.data)
+        self._put(heard)
+        if heard.broker != self._node:
+            self._unwritten[heard.broker, heard.bucket] = heard
+        return True
+
+    def _put(self, heard: HomeInterest) -> None:
+        place = heard.broker, heard.bucket
+        self._revision += 1
+        for key in self._buckets.get(place) or ():
+            self._full.pop(home_key(heard.broker, key), None)
+        self._known[place] = heard
+        try:
+            interests = _decode(heard.data).interests
+        except PalioError:
+            interests = None  # a newer kind of condition, say: anything may be for that home
+        self._buckets[place] = None if interests is None else {each.key: each for each in interests}
+        for each in interests or ():
+            if each.is_full:
+                self._full[home_key(heard.broker, each.key)] = Destination(heard.broker, each.key, each.on_full, "full")
+
+    def forget(self, broker: int) -> None:
+        """Drop what a home has announced that was given up; the store drops it with the home."""
+        for place in [place for place in self._known if place[0] == broker]:
+            self._put(HomeInterest(*place, self._known[place].version, codec.encode_any(_Bucket(()))))
+            self._unwritten[place] = self._known[place]
+
+    def may_hold(self, home: int, key: Key) -> bool:
+        """Whether a home may have a durable subscription, by its digest."""
+        bucket = self._buckets.get((home, _bucket_of(key)))
+        return bucket is None or key in bucket
+
+    # What is away
+
+    def set_away(self, missing: Collection[int], not_writing: Collection[int]) -> bool:
+        """Note the homes that are out of reach and those that cannot write; whether that changes `away`."""
+        seen = tuple(missing), tuple(not_writing), self._revision
+        if seen == self._seen:
+            return False
+        self._seen = seen
+        away: dict[Key, Destination] = {}
+        for home in not_writing:
+            self._add_all(away, home, "not writing")
+        away.update(self._full)
+        for home in missing:
+            self._add_all(away, home, "away")
+        if away == self._away:
+            return False
+        self._away = away
+        self._index = None
+        return True
+
+    def _add_all(self, away: dict[Key, Destination], home: int, state: Literal["away", "not writing"]) -> None:
+        buckets = [self._buckets.get((home, bucket)) for bucket in range(_BUCKETS)]
+        for interests in buckets:
+            for key, each in (interests or {}).items():
+                away[home_key(home, key)] = Destination(home, key, each.on_full, state)
+        if None in buckets:
+            away[home_key(home, _ANY_EVENT)] = Destination(home, b"", "refuse", state)
+
+    @property
+    def away(self) -> dict[Key, Destination]:
+        """The subscriptions that take no event now."""
+        return self._away
+
+    def is_out_of_reach(self, found: Iterable[Key]) -> bool:
+        """Whether an event for some of these cannot be delivered; a home that could not write may do so again."""
+        return any(self._away[each].state != "not writing" for each in found)
+
+    def find_away(self, events: Sequence[Event]) -> list[tuple[Key, ...]]:
+        """For each event those of the subscriptions in `away` that want it."""
+        if not self._away:
+            return [()] * len(events)
+        if self._index is None:
+            self._index = InterestIndex(filter_index_of("columnar"))
+            for place, each in self._away.items():
+                if each.key:
+                    self._index.add(LOCAL, place, self._wanted(each))
+        unknown = tuple(place for place, each in self._away.items() if not each.key)
+        if not len(self._index):
+            return [unknown] * len(events)
+        return [unknown + found.local for found in self._index.find_interested(events)]
+
+    def _wanted(self, destination: Destination) -> Filter:
+        bucket = self._buckets[destination.home, _bucket_of(destination.key)]
+        return Filter.everything if bucket is None else bucket[destination.key].wanted
+
+    # Disk
+
+    def take_unwritten(self) -> list[HomeInterest]:
+        """The records to write since the last call."""
+        records, self._unwritten = list(self._unwritten.values()), {}
+        return records
+
+    def on_write_failed(self, record: HomeInterest) -> None:
+        self._unwritten.setdefault((record.broker, record.bucket), record)
+
+    @property
+    def has_unwritten(self) -> bool:
+        return bool(self._unwritten)
+
+
+def claim_key(client: Client, name: str) -> Key:
+    """The name of a durable subscription among brokers: a digest."""
+    return blake2b(f"{len(client)}\n{client}{name}".encode("utf-8", "surrogatepass"), digest_size=16).digest()
+
+
+def _bucket_of(key: Key) -> int:
+    return key[0] % _BUCKETS
