@@ -371,6 +371,8 @@ class Channel(asyncio.Protocol):
     def _is_frame_late(self) -> bool:
         """Whether one frame arrived too slowly during several heartbeats; a byte now and then is no sign of life."""
         reader = self._reader
+        if self._held_frames is not None:  # reading is paused at this end
+            return False
         received = reader.buffered_bytes - self._seen_bytes
         is_slow = reader.buffered_bytes > 0 and received < self.min_bytes_per_second * self.heartbeat
         is_same = reader.complete_frames == self._seen_frames

@@ -5,9 +5,9 @@ time that batches take is therefore *attributed* by sampling: after a slow batch
 condition with patterns or functions is evaluated by itself on the largest event, in another thread, and the time of the
 batch is divided in proportion. A batch costs two readings of a clock for this, and sampling a few percent.
 
-Conditions that take longer than a millisecond for an event are charged to the budget of their principal. Beyond it the
-worst of them is *put aside*: it is evaluated no more, and its owner is told. A durable subscription keeps its queue. It
-stays put aside, over restarts too, until its owner subscribes to another condition.
+Conditions that take longer for an event than reading it a few times are charged to the budget of their principal.
+Beyond it the worst of them is *put aside*: it is evaluated no more, and its owner is told. A durable subscription keeps
+its queue. It stays put aside, over restarts too, until its owner subscribes to another condition.
 
 Conditions of neighbours are not known by principal; their own brokers bound what each may cost (`quotas.check_cost`).
 """
@@ -42,7 +42,11 @@ SLOW_BATCH_SECONDS: Final = 0.02
 _SAMPLE_EVERY_SECONDS: Final = 1.0  # of matching, while no batch is slow
 _MAX_SAMPLED_CONDITIONS: Final = 512
 _MAX_SAMPLING_SECONDS: Final = 1.0
-_SLOW_EVALUATION_SECONDS: Final = 0.001  # beyond which an evaluation is charged to its principal
+# An evaluation beyond these is charged to its principal. What reads a text a few times is not: whoever publishes long
+# texts could otherwise use up the budgets of others.
+_USUAL_SECONDS: Final = 0.001
+_USUAL_SECONDS_PER_BYTE: Final = 20e-9
+_REST_FACTOR: Final = 10  # seconds without a sample for each second that one took
 _MAX_CONDITION_CHARACTERS: Final = 200  # of a condition in the status
 
 
@@ -110,6 +114,7 @@ class MatchingCosts:
     _budgets: dict[str, RateLimiter] = field(default_factory=dict)
     _pending: _Batch = field(default_factory=_Batch)
     _is_sampling: bool = False
+    _rests_until: float = 0.0
 
     def __post_init__(self) -> None:
         self.work = WorkLimit(self.limits.call_steps)
@@ -168,7 +173,7 @@ class MatchingCosts:
             pending.event_bytes += len(body)
             if len(body) > len(pending.largest):
                 pending.largest = body
-        if pending.largest and not self._is_sampling:
+        if pending.largest and not self._is_sampling and self.now() >= self._rests_until:
             self._pending = _Batch()
             self._is_sampling = True
             sampled = self._sampled()
@@ -191,7 +196,9 @@ class MatchingCosts:
         if sampling.exception() is not None:
             log.error("a sample of conditions failed", exc_info=sampling.exception())
             return
-        self.attribute(batch.seconds, batch.event_bytes, sampling.result())
+        sample = sampling.result()
+        self._rests_until = self.now() + _REST_FACTOR * sum(sample.seconds.values())
+        self.attribute(batch.seconds, batch.event_bytes, sample)
 
     def attribute(self, seconds: float, event_bytes: int, sample: Sample) -> None:
         """Divide the time of batches among the sampled conditions, and put aside what is over its budget."""
@@ -200,6 +207,7 @@ class MatchingCosts:
         estimated = factor * sum(sample.seconds.values())
         factor *= min(1.0, seconds / estimated) if estimated else 0.0
         self.total_seconds += seconds
+        usual = _USUAL_SECONDS + _USUAL_SECONDS_PER_BYTE * sample.event_bytes
         charged: Counter[str] = Counter()
         for key, each in sample.seconds.items():
             cost = self._costs.get(key)
@@ -207,7 +215,7 @@ class MatchingCosts:
                 continue
             cost.seconds += factor * each
             cost.samples += 1
-            if each > _SLOW_EVALUATION_SECONDS:
+            if each > usual:
                 charged[cost.principal] += factor * each  # type: ignore[assignment]
         for principal, amount in charged.items():
             self._charge(principal, amount, sample)
