@@ -356,7 +356,7 @@ class Channel(asyncio.Protocol):
         self.receiver.on_lost(self, self._reason or reason)
 
     def _beat(self) -> None:
-        self._silent_heartbeats += 1
+        self._silent_heartbeats += self._held_frames is None  # while frames are held, nothing is read at this end
         if self._silent_heartbeats > _MAX_SILENT_HEARTBEATS:
             self.abort(f"nothing was heard for {_MAX_SILENT_HEARTBEATS * self.heartbeat:g} seconds")
             return

@@ -26,7 +26,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 from palio.errors import LimitReached, PalioError
 from palio.events import Event
-from palio.filters.evaluation_cost import evaluation_cost
+from palio.filters.evaluation_cost import EvaluationCost, evaluation_cost
 from palio.filters.filter import Filter
 from palio.filters.work_limit import WorkLimit, work_limit
 from palio.network.security.quotas import BrokerLimits, RateLimiter
@@ -59,6 +59,8 @@ class ConditionCost:
     principal: str
     wanted: Filter
     patterns: frozenset[str]
+    slow_patterns: frozenset[str]
+    """Those that take as many steps for a character as they are large."""
     seconds: float = 0.0
     samples: int = 0
     unexamined: int = 0
@@ -111,6 +113,7 @@ class MatchingCosts:
     _costs: dict[Key, ConditionCost] = field(default_factory=dict)
     _of_pattern: dict[str, dict[Key, None]] = field(default_factory=dict)
     _of_client: dict[Client, dict[str, None]] = field(default_factory=dict)
+    _slow_patterns: dict[str, Counter[str]] = field(default_factory=dict)
     _budgets: dict[str, RateLimiter] = field(default_factory=dict)
     _pending: _Batch = field(default_factory=_Batch)
     _is_sampling: bool = False
@@ -127,11 +130,21 @@ class MatchingCosts:
         cost = evaluation_cost(wanted)
         if not cost.parts:
             return
-        made = ConditionCost(client, name, self.principal_of(client), wanted, frozenset(p.noted for p in cost.parts))
+        patterns = frozenset(part.noted for part in cost.parts)
+        made = ConditionCost(client, name, self.principal_of(client), wanted, patterns, _slow_patterns(cost))
         self._costs[made.key] = made
         self._of_client.setdefault(client, {})[name] = None
         for pattern in made.patterns:
             self._of_pattern.setdefault(pattern, {})[made.key] = None
+        if made.slow_patterns:
+            self._slow_patterns.setdefault(made.principal, Counter()).update(made.slow_patterns)
+
+    def check_slow_patterns(self, principal: str, wanted: Filter) -> None:
+        """LimitReached where a principal would have too many slow patterns: each may keep megabytes of states."""
+        new, most = _slow_patterns(evaluation_cost(wanted)), self.limits.slow_patterns_per_principal
+        if new and len(new | self._slow_patterns.get(principal, Counter()).keys()) > most:
+            reason = f"{principal} has enough patterns that take more than one step for each character of a text"
+            raise LimitReached("slow_patterns_per_principal", most, reason)
 
     def remove(self, client: Client, name: str) -> None:
         cost = self._costs.pop((client, name), None)
@@ -146,6 +159,12 @@ class MatchingCosts:
             del keys[cost.key]
             if not keys:
                 del self._of_pattern[pattern]
+        if cost.slow_patterns:
+            slow = self._slow_patterns[cost.principal]
+            slow.subtract(cost.slow_patterns)
+            self._slow_patterns[cost.principal] = +slow  # without those of no condition any more
+            if not self._slow_patterns[cost.principal]:
+                del self._slow_patterns[cost.principal]
 
     def remove_client(self, client: Client) -> None:
         for name in list(self._of_client.get(client, ())):
@@ -243,6 +262,10 @@ class MatchingCosts:
         for pattern, count in reached.items():
             for key in self._of_pattern.get(pattern, ()):
                 self._costs[key].unexamined += count
+
+
+def _slow_patterns(cost: EvaluationCost) -> frozenset[str]:
+    return frozenset(part.noted for part in cost.parts if part.size)
 
 
 def _sample(costs: Iterable[ConditionCost], body: bytes, call_steps: int) -> Sample:

@@ -188,6 +188,7 @@ class Session:
         if options.completeness and not self._host.has_completeness:
             raise Refused("the brokers send no watermarks; they are started with --option completeness=SECONDS")
         granted = effective_filter(wanted, self.principal, self._limits)
+        self._host.matching_costs.check_slow_patterns(self.principal.name, granted)
         if durable:
             self._host.put_aside.check(durable_client(self.principal, name), name, granted)
         check_subscription_quota(self._host, self.principal, self._quotas, name, durable)
