@@ -45,6 +45,22 @@ def test_events_go_from_publish_to_subscribe_and_status_tells(broker: Broker, tm
     assert "last as long as the broker" in out
 
 
+def test_status_shows_the_slowest_subscriptions(broker: Broker) -> None:
+    at = ("--connect", broker.url)
+    with palio.connect_blocking(broker.url) as client, client.subscribe("t RLIKE 'a[ab]{60}c'"):
+        found: dict[str, Any] = {"slowest": []}
+        while not found["slowest"]:
+            client.publish({"t": "ab" * 250_000}, confirm=True)
+            found = json.loads(command("status", "--slowest", "--json", *at)[1])
+        [slowest] = found["slowest"]
+        assert slowest["condition"] == "t RLIKE 'a[ab]{60}c'"
+        assert {"subscription", "principal", "seconds", "share", "samples", "unexamined"} <= slowest.keys()
+        code, out, _ = command("status", "--slowest", *at)
+        assert code == 0
+        assert "unexamined" in out
+        assert "anyone" in out
+
+
 @pytest.mark.parametrize("how", [(), ("--unconfirmed",)])
 @pytest.mark.parametrize("format", ["parquet", "csv", "csv.gz", "jsonl"])
 def test_the_rows_of_a_file_are_published_in_batches(broker: Broker, tmp_path: Path, format: str, how: Any) -> None:

@@ -204,6 +204,14 @@ def test_which_part_of_the_index_decides_a_condition_is_shown() -> None:
     ]
 
 
+def test_a_condition_that_brokers_refuse_is_found_with_its_size_and_the_bound() -> None:
+    hostile = want("a", "t RLIKE '(a|b)*a(a|b){900}c'")
+    [entry] = [json.loads(line) for line in check(hostile, options=("--json",)).stdout.splitlines()]
+    assert "brokers refuse it" in entry["findings"][0]["message"]
+    assert "1,804 steps" in entry["findings"][0]["message"]
+    assert "pattern_size = 1,000" in entry["findings"][0]["message"]
+
+
 def test_a_slow_condition_has_a_cost_and_a_remedy() -> None:
     [entry] = [json.loads(line) for line in check(want("a", "a * 2 > b"), options=("--json",)).stdout.splitlines()]
     [finding] = entry["findings"]

@@ -29,6 +29,7 @@ from palio.filters.regex_parser import (
     Sequence,
 )
 
+MAX_CONNECTIONS: Final = 150_000  # of positions with sets of positions: some tens of milliseconds
 MAX_POSITIONS: Final = 62  # a set of positions is a signed 64-bit integer
 # Conditions that a place may satisfy, as bits.
 AT_START: Final = 1
@@ -100,7 +101,7 @@ class PositionAutomaton:
 
 
 class TooManyPositions(Exception):
-    """The expression has more character sets than the automaton may have."""
+    """The expression has more character sets, or connections of them, than the automaton may have."""
 
 
 _Part: TypeAlias = tuple[bool, int, int]  # whether it may be empty, its first and its last positions
@@ -114,6 +115,7 @@ class Construction:
         self._conditions = conditions
         self._is_boundary = is_boundary
         self._most_positions = most_positions
+        self._connections_left = MAX_CONNECTIONS
         self.characters: list[Ranges] = []
         self.follow: list[int] = []
 
@@ -168,6 +170,10 @@ class Construction:
         return left[0] and right[0], first, last
 
     def _connect(self, last: int, first: int) -> None:
+        # `(a?){1000}` connects each position with all later ones.
+        self._connections_left -= last.bit_count()
+        if self._connections_left < 0:
+            raise TooManyPositions
         while last:
             bit = last & -last
             self.follow[bit.bit_length() - 1] |= first

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from palio.filters.position_automaton import AT_END, AT_START, AT_VERY_END, Construction
+from palio.filters.position_automaton import AT_END, AT_START, AT_VERY_END, Construction, TooManyPositions
 from palio.filters.regex_parser import Node, Ranges
 
 MAX_STATES: Final = 4_000
@@ -29,9 +29,12 @@ def has_small_automaton(node: Node, positions: int) -> bool:
     if positions > MAX_STATES:  # each has a state of its own, at least
         return False
     # Word boundaries are taken to hold everywhere, which can only add states.
-    _, first_at_start, _ = Construction(AT_START | _AT_ANY_END, True, positions).part(node)
     within = Construction(_AT_ANY_END, True, positions)
-    _, first, _ = within.part(node)
+    try:
+        _, first_at_start, _ = Construction(AT_START | _AT_ANY_END, True, positions).part(node)
+        _, first, _ = within.part(node)
+    except TooManyPositions:
+        return False
     follow = within.follow
     # What follows the first positions is the same in all states.
     again = [(mask, first | _union(follow, first & mask)) for mask in _distinct_masks(within.characters)]

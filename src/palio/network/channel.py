@@ -357,7 +357,7 @@ class Channel(asyncio.Protocol):
         self.receiver.on_lost(self, self._reason or reason)
 
     def _beat(self) -> None:
-        self._silent_heartbeats += 1
+        self._silent_heartbeats += self._held_frames is None  # while frames are held, nothing is read at this end
         if self._silent_heartbeats > _MAX_SILENT_HEARTBEATS:
             self.abort(f"nothing was heard for {_MAX_SILENT_HEARTBEATS * self.heartbeat:g} seconds")
             return
@@ -372,6 +372,8 @@ class Channel(asyncio.Protocol):
     def _is_frame_late(self) -> bool:
         """Whether one frame arrived too slowly during several heartbeats; a byte now and then is no sign of life."""
         reader = self._reader
+        if self._held_frames is not None:  # reading is paused at this end
+            return False
         received = reader.buffered_bytes - self._seen_bytes
         is_slow = reader.buffered_bytes > 0 and received < self.min_bytes_per_second * self.heartbeat
         is_same = reader.complete_frames == self._seen_frames

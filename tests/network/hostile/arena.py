@@ -26,6 +26,7 @@ from palio.routing import codec
 from tests.network.memory import resident_bytes
 from tests.network.running import broker, run, url
 
+_HEARTBEAT_SECONDS = 0.3
 MAX_GROWTH_BYTES = 400 * 1024 * 1024  # of the whole process, which runs attackers too
 LIMITS = BrokerLimits(
     connections=120,
@@ -68,6 +69,7 @@ class Wire:
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.reader = reader
         self.writer = writer
+        self.beats = False  # whether it shows that it is alive, while it waits for an answer
         self._frames = FrameReader()
         self._heard: list[bytes] = []
 
@@ -82,7 +84,11 @@ class Wire:
         while True:
             while not self._heard:
                 try:
-                    data = await self.reader.read(65_536)
+                    data = await asyncio.wait_for(self.reader.read(65_536), _HEARTBEAT_SECONDS)
+                except TimeoutError:
+                    if self.beats:
+                        self.tell(protocol.Ping())
+                    continue
                 except OSError:
                     return None
                 if not data:
@@ -143,6 +149,7 @@ class Arena:
         made = await self.raw()
         made.tell(protocol.ClientHello(protocol.VERSION, "hostile", self.eve if token is None else token))
         assert type(await made.hear()) is protocol.Welcome
+        made.beats = True
         return made
 
     async def ask(self, request: bytes) -> bytes:
@@ -177,9 +184,15 @@ async def arena(data: Path, **changes: Any) -> AsyncIterator[Arena]:
     honest = tokens.add(Principal("honest", may_subscribe=every, may_publish=every))
     eve = tokens.add(Principal("eve", may_subscribe=every, may_publish=Filter.parse("eve IS NOT NULL")))
     mallory = tokens.add(Principal("mallory", may_subscribe=Filter.parse("public = TRUE")))
-    settings = {"http": HttpSettings(port=0), "limits": LIMITS, "heartbeat": 0.3, "data": data, **changes}
+    settings = {
+        "http": HttpSettings(port=0),
+        "limits": LIMITS,
+        "heartbeat": _HEARTBEAT_SECONDS,
+        "data": data,
+        **changes,
+    }
     async with (
-        broker(**settings) as server,
+        broker(**settings, **changes) as server,
         palio.connect(url(server), honest) as publisher,
         palio.connect(url(server), honest) as subscribing,
         subscribing.subscribe("honest > 0", queue=100) as subscriber,

@@ -10,6 +10,7 @@ import os
 from tests.network.hostile.arena import Arena, Wire, answer_of, attack
 
 _IN_TIME = "a request arrives in time, or its connection is closed"
+_RESET = b""  # who sends on after the end may lose the answer to a reset
 _NAMED = "a refusal names what was wrong"
 
 
@@ -33,21 +34,21 @@ async def head_dripped_a_byte_at_a_time(arena: Arena) -> None:
 async def body_dripped_a_byte_at_a_time(arena: Arena) -> None:
     wire = await arena.raw(http=True)
     wire.writer.write(arena.head("POST /events", "Content-Length: 100000", "Content-Type: application/json"))
-    assert b"408" in (await drip(wire, b" "))[:20]
+    assert (await drip(wire, b" "))[9:12] in (b"408", _RESET)
 
 
 @attack("the body of a request that is answered already must come to its end too")
 async def body_dripped_after_the_answer(arena: Arena) -> None:
     wire = await arena.raw(http=True)
     wire.writer.write(arena.head("POST /nowhere", "Content-Length: 100000"))
-    assert (await drip(wire)).startswith(b"HTTP/1.1 404")
+    assert (await drip(wire))[9:12] in (b"404", _RESET)
 
 
 @attack(_IN_TIME)
 async def chunked_body_without_end(arena: Arena) -> None:
     wire = await arena.raw(http=True)
     wire.writer.write(arena.head("POST /events", "Transfer-Encoding: chunked"))
-    assert b"408" in (await drip(wire, b"1\r\nx\r\n"))[:20]
+    assert (await drip(wire, b"1\r\nx\r\n"))[9:12] in (b"408", _RESET)
 
 
 @attack("a request has a bounded length")

@@ -83,6 +83,22 @@ async def repeated_texts(arena: Arena) -> None:
         await client.publish({"eve": 1, "t": texts, "u": texts}, confirm=True)
 
 
+@attack("patterns that keep megabytes of states are bounded in number")
+async def many_slow_patterns(arena: Arena) -> None:
+    wire = await arena.wire()
+    for n in range(70):
+        wire.tell(protocol.Subscribe(n + 1, f"s{n}", Filter.parse(f"t RLIKE 'a[ab]{{30}}x{n}'")))
+    assert "slow_patterns_per_principal = 64" in (await wire.hear_failure()).reason
+
+
+@attack("patterns are examined beside the loop")
+async def patterns_that_take_long_to_examine(arena: Arena) -> None:
+    wire = await arena.wire()
+    for n in range(5):
+        wire.say(asked(" OR ".join(f"t RLIKE 'a.{{0,500}}{n}{m}'" for m in range(8)), f"s{n}", n + 1))
+    assert "filter_steps" in (await wire.hear_failure()).reason
+
+
 @attack("a condition with back-references is refused with the reason")
 async def backtracking_regex(arena: Arena) -> None:
     assert await refused(arena, r"t RLIKE '(a+)+\\1$'")

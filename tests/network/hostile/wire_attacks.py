@@ -47,6 +47,7 @@ async def long_first_frame(arena: Arena) -> None:
 @attack("a frame arrives at a least rate, however alive its sender is")
 async def frame_dripped_a_byte_at_a_time(arena: Arena) -> None:
     wire = await arena.wire()
+    wire.beats = False
     wire.writer.write(frame_header(500_000))
     closed = asyncio.create_task(wire.hear_failure())
     while not closed.done():
@@ -59,6 +60,7 @@ async def frame_dripped_a_byte_at_a_time(arena: Arena) -> None:
 async def half_written_frames_of_many(arena: Arena) -> None:
     wires = [await arena.wire() for _ in range(8)]
     for wire in wires:
+        wire.beats = False
         wire.writer.write(frame_header(1_000_000) + bytes(900_000))
     said = [asyncio.create_task(wire.hear_failure()) for wire in wires]
     done, pending = await asyncio.wait(said, return_when=asyncio.FIRST_COMPLETED)

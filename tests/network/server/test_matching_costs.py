@@ -72,6 +72,14 @@ def test_conditions_that_are_quick_for_each_event_are_not_charged() -> None:
     assert not budget.aside
 
 
+def test_a_publisher_of_long_texts_does_not_use_up_the_budgets_of_others() -> None:
+    budget = Budget()
+    budget.costs.add("bob.1", "x", Filter.parse("upper(t) = 'X'"))
+    for _ in range(100):
+        budget.costs.attribute(1.0, 1_000_000, Sample({("bob.1", "x"): 0.01}, 1_000_000))
+    assert not budget.aside
+
+
 def test_a_budget_refills() -> None:
     budget = Budget()
     budget.costs.add("eve.1", "x", Filter.parse(SLOW))

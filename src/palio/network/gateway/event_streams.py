@@ -43,6 +43,7 @@ if TYPE_CHECKING:
 
 
 _MAX_BATCH_EVENTS: Final = 256
+_MAX_CHUNK_CHARACTERS: Final = 65_536
 # Codes with which a WebSocket is closed (RFC 6455 §7.4; 4000 and above are for applications).
 GOING_AWAY: Final = 1001
 NOT_TEXT: Final = 1003
@@ -63,8 +64,15 @@ async def server_sent_events(session: Session, keepalive: float = _KEEPALIVE_SEC
             continue
         if not batch:
             break
+        # Joined, but not without bound: 256 events may be hundreds of megabytes.
+        text = ""
         for each in batch:
-            yield _sse_message(each)
+            text += _sse_message(each)
+            if len(text) > _MAX_CHUNK_CHARACTERS:
+                yield text
+                text = ""
+        if text:
+            yield text
     if session.failure is not None:
         yield f"event: problem\ndata: {json.dumps(problem_document(session.failure))}\n\n"
 

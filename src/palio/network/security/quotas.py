@@ -6,6 +6,7 @@ decompressed: a compressed message is refused, so that its size is what it costs
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields, replace
@@ -52,6 +53,8 @@ class BrokerLimits:
     """Steps for each character of a text that the patterns and functions of a condition may take."""
     pattern_size: int = 1_000
     """Characters, repetitions written out, of a pattern that takes as many steps for each character of a text."""
+    slow_patterns_per_principal: int = 64
+    """Different patterns of one principal that take more than one step for each character of a text."""
     call_steps: int = MAX_CALL_STEPS * 2**20
     """Steps that one search or one call may take for one event; beyond it a pattern does not match."""
     matching_share: float = 0.25
@@ -87,6 +90,17 @@ class BrokerLimits:
             if getattr(self.event, each.name) > most:  # no other broker or client would decode it
                 raise InvalidArgument(f"event.{each.name} is a number up to {most:,} for a broker")
         check_minimum(self, frame_bytes=_MIN_FRAME_BYTES)
+
+
+def is_read_off_loop(text: bytes) -> bool:
+    """Whether a condition, or a message with one, is parsed in another thread: it is long, or has patterns.
+
+    Whether a regular expression has a small automaton takes up to a tenth of a second to find out, and is remembered.
+    """
+    return len(text) > OFF_LOOP_BYTES or _PATTERN_WORDS.search(text) is not None
+
+
+_PATTERN_WORDS: Final = re.compile(rb"(?i)like|regexp|split")
 
 
 def check_condition(text: str, limits: BrokerLimits) -> str:

@@ -61,7 +61,7 @@ from palio.network.protocol import (
     Welcome,
 )
 from palio.network.security.authorization import Principal, check_operator, check_status, effective_filter
-from palio.network.security.quotas import OFF_LOOP_BYTES, BrokerLimits, restrict_filter
+from palio.network.security.quotas import BrokerLimits, is_read_off_loop, restrict_filter
 from palio.network.server import durable_administration
 from palio.network.server.batch_delivery import EncodedGroups, SharedBatch
 from palio.network.server.delivery_queues import GroupOptions, SubscribeOptions
@@ -80,10 +80,11 @@ log = logging.getLogger("palio.server")
 _MAX_QUERIES: Final = 4  # of one client at a time
 _MAX_SEND_EVENTS: Final = 256  # between two checks whether the connection takes more
 _FRAME_OVERHEAD_BYTES: Final = 1_024  # of a request beside its filter
-# Decoding parses the filter of a request, which takes long for a long one. These messages have none: the first two
-# bytes of their encoding tell them apart without decoding.
-_LONG_FRAMES_WITHOUT_FILTER: Final = tuple(
-    protocol.encode(message)[:2] for message in (Publish(0, b""), PublishColumns(0, b""), Acknowledge("", ()))
+# Decoding parses the filter of a request, which takes long for some. These messages have none: the second byte of their
+# encoding, the tag, tells them apart without decoding.
+_TAGS_WITHOUT_FILTER: Final = frozenset(
+    protocol.encode(message)[1]
+    for message in (Publish(0, b""), PublishColumns(0, b""), Acknowledge("", ()), More("", 0), Sync(0))
 )
 
 
@@ -133,7 +134,7 @@ class ClientConnection:
         longest = self._max_filter_frame_bytes
         decode = protocol.decode_from_client
         for at, frame in enumerate(frames):
-            if len(frame) > OFF_LOOP_BYTES and frame[:2] not in _LONG_FRAMES_WITHOUT_FILTER:
+            if frame[1] not in _TAGS_WITHOUT_FILTER and is_read_off_loop(frame):
                 if len(frame) > longest:
                     raise LimitReached("filter_bytes", longest, "a request that is too long to be read")
                 if frame is not channel.is_read:

@@ -5,9 +5,9 @@ time that batches take is therefore *attributed* by sampling: after a slow batch
 condition with patterns or functions is evaluated by itself on the largest event, in another thread, and the time of the
 batch is divided in proportion. A batch costs two readings of a clock for this, and sampling a few percent.
 
-Conditions that take longer than a millisecond for an event are charged to the budget of their principal. Beyond it the
-worst of them is *put aside*: it is evaluated no more, and its owner is told. A durable subscription keeps its queue. It
-stays put aside, over restarts too, until its owner subscribes to another condition.
+Conditions that take longer for an event than reading it a few times are charged to the budget of their principal.
+Beyond it the worst of them is *put aside*: it is evaluated no more, and its owner is told. A durable subscription keeps
+its queue. It stays put aside, over restarts too, until its owner subscribes to another condition.
 
 Conditions of neighbours are not known by principal; their own brokers bound what each may cost (`quotas.check_cost`).
 """
@@ -26,7 +26,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 from palio.errors import LimitReached, PalioError
 from palio.events import Event
-from palio.filters.evaluation_cost import evaluation_cost
+from palio.filters.evaluation_cost import EvaluationCost, evaluation_cost
 from palio.filters.filter import Filter
 from palio.filters.work_limit import WorkLimit, work_limit
 from palio.network.security.quotas import BrokerLimits, RateLimiter
@@ -42,7 +42,11 @@ SLOW_BATCH_SECONDS: Final = 0.02
 _SAMPLE_EVERY_SECONDS: Final = 1.0  # of matching, while no batch is slow
 _MAX_SAMPLED_CONDITIONS: Final = 512
 _MAX_SAMPLING_SECONDS: Final = 1.0
-_SLOW_EVALUATION_SECONDS: Final = 0.001  # beyond which an evaluation is charged to its principal
+# An evaluation beyond these is charged to its principal. What reads a text a few times is not: whoever publishes long
+# texts could otherwise use up the budgets of others.
+_USUAL_SECONDS: Final = 0.001
+_USUAL_SECONDS_PER_BYTE: Final = 20e-9
+_REST_FACTOR: Final = 10  # seconds without a sample for each second that one took
 _MAX_CONDITION_CHARACTERS: Final = 200  # of a condition in the status
 
 
@@ -55,6 +59,8 @@ class ConditionCost:
     principal: str
     wanted: Filter
     patterns: frozenset[str]
+    slow_patterns: frozenset[str]
+    """Those that take as many steps for a character as they are large."""
     seconds: float = 0.0
     samples: int = 0
     unexamined: int = 0
@@ -107,9 +113,11 @@ class MatchingCosts:
     _costs: dict[Key, ConditionCost] = field(default_factory=dict)
     _of_pattern: dict[str, dict[Key, None]] = field(default_factory=dict)
     _of_client: dict[Client, dict[str, None]] = field(default_factory=dict)
+    _slow_patterns: dict[str, Counter[str]] = field(default_factory=dict)
     _budgets: dict[str, RateLimiter] = field(default_factory=dict)
     _pending: _Batch = field(default_factory=_Batch)
     _is_sampling: bool = False
+    _rests_until: float = 0.0
 
     def __post_init__(self) -> None:
         self.work = WorkLimit(self.limits.call_steps)
@@ -122,11 +130,21 @@ class MatchingCosts:
         cost = evaluation_cost(wanted)
         if not cost.parts:
             return
-        made = ConditionCost(client, name, self.principal_of(client), wanted, frozenset(p.noted for p in cost.parts))
+        patterns = frozenset(part.noted for part in cost.parts)
+        made = ConditionCost(client, name, self.principal_of(client), wanted, patterns, _slow_patterns(cost))
         self._costs[made.key] = made
         self._of_client.setdefault(client, {})[name] = None
         for pattern in made.patterns:
             self._of_pattern.setdefault(pattern, {})[made.key] = None
+        if made.slow_patterns:
+            self._slow_patterns.setdefault(made.principal, Counter()).update(made.slow_patterns)
+
+    def check_slow_patterns(self, principal: str, wanted: Filter) -> None:
+        """LimitReached where a principal would have too many slow patterns: each may keep megabytes of states."""
+        new, most = _slow_patterns(evaluation_cost(wanted)), self.limits.slow_patterns_per_principal
+        if new and len(new | self._slow_patterns.get(principal, Counter()).keys()) > most:
+            reason = f"{principal} has enough patterns that take more than one step for each character of a text"
+            raise LimitReached("slow_patterns_per_principal", most, reason)
 
     def remove(self, client: Client, name: str) -> None:
         cost = self._costs.pop((client, name), None)
@@ -141,6 +159,12 @@ class MatchingCosts:
             del keys[cost.key]
             if not keys:
                 del self._of_pattern[pattern]
+        if cost.slow_patterns:
+            slow = self._slow_patterns[cost.principal]
+            slow.subtract(cost.slow_patterns)
+            self._slow_patterns[cost.principal] = +slow  # without those of no condition any more
+            if not self._slow_patterns[cost.principal]:
+                del self._slow_patterns[cost.principal]
 
     def remove_client(self, client: Client) -> None:
         for name in list(self._of_client.get(client, ())):
@@ -168,7 +192,7 @@ class MatchingCosts:
             pending.event_bytes += len(body)
             if len(body) > len(pending.largest):
                 pending.largest = body
-        if pending.largest and not self._is_sampling:
+        if pending.largest and not self._is_sampling and self.now() >= self._rests_until:
             self._pending = _Batch()
             self._is_sampling = True
             sampled = self._sampled()
@@ -191,7 +215,9 @@ class MatchingCosts:
         if sampling.exception() is not None:
             log.error("a sample of conditions failed", exc_info=sampling.exception())
             return
-        self.attribute(batch.seconds, batch.event_bytes, sampling.result())
+        sample = sampling.result()
+        self._rests_until = self.now() + _REST_FACTOR * sum(sample.seconds.values())
+        self.attribute(batch.seconds, batch.event_bytes, sample)
 
     def attribute(self, seconds: float, event_bytes: int, sample: Sample) -> None:
         """Divide the time of batches among the sampled conditions, and put aside what is over its budget."""
@@ -200,6 +226,7 @@ class MatchingCosts:
         estimated = factor * sum(sample.seconds.values())
         factor *= min(1.0, seconds / estimated) if estimated else 0.0
         self.total_seconds += seconds
+        usual = _USUAL_SECONDS + _USUAL_SECONDS_PER_BYTE * sample.event_bytes
         charged: Counter[str] = Counter()
         for key, each in sample.seconds.items():
             cost = self._costs.get(key)
@@ -207,7 +234,7 @@ class MatchingCosts:
                 continue
             cost.seconds += factor * each
             cost.samples += 1
-            if each > _SLOW_EVALUATION_SECONDS:
+            if each > usual:
                 charged[cost.principal] += factor * each  # type: ignore[assignment]
         for principal, amount in charged.items():
             self._charge(principal, amount, sample)
@@ -235,6 +262,10 @@ class MatchingCosts:
         for pattern, count in reached.items():
             for key in self._of_pattern.get(pattern, ()):
                 self._costs[key].unexamined += count
+
+
+def _slow_patterns(cost: EvaluationCost) -> frozenset[str]:
+    return frozenset(part.noted for part in cost.parts if part.size)
 
 
 def _sample(costs: Iterable[ConditionCost], body: bytes, call_steps: int) -> Sample:

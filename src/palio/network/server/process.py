@@ -35,7 +35,7 @@ from palio.network.log_throttle import RefusalLog
 from palio.network.logging_setup import set_levels
 from palio.network.security.authentication import Authenticator
 from palio.network.security.authorization import ANYONE, Principal, effective_filter
-from palio.network.security.quotas import OFF_LOOP_BYTES, BrokerLimits, Quotas
+from palio.network.security.quotas import BrokerLimits, Quotas, is_read_off_loop
 from palio.network.security.sealing_keys import SealingKeyFile
 from palio.network.security.tls import CurrentTls, certificate_names, check_exposure
 from palio.network.server.drain import MAX_DRAIN_SECONDS, Drain, refuse_new_client
@@ -285,8 +285,8 @@ class Server:
         )
 
     async def read_condition(self, text: str, language: str, principal: Principal) -> Filter:
-        """Parse a condition; a long one is parsed, and joined with the principal's grant, in another thread."""
-        if len(text) <= OFF_LOOP_BYTES:
+        """Parse a condition; a slow one is parsed, and joined with the principal's grant, in another thread."""
+        if not is_read_off_loop(text.encode("utf-8", "replace")):
             return Filter.parse(text, language)
         return await self.host.run_off_loop(partial(_parse_off_loop, text, language, principal, self.settings.limits))
 

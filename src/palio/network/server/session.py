@@ -245,6 +245,7 @@ class Session:
                 self.principal.name, "hold publishers back", "overflow `block` needs the grant may_block"
             )
         granted = effective_filter(wanted, self.principal, self._limits)
+        self._host.matching_costs.check_slow_patterns(self.principal.name, granted)
         if durable:
             self._host.put_aside.check(durable_client(self.principal, name), name, granted)
         check_subscription_quota(self._host, self.principal, self._quotas, name, durable)
