@@ -29,7 +29,7 @@ from msgspec.structs import replace
 from palio.errors import Refused
 from palio.network.protocol import Overflow, encode_numbers
 from palio.network.security.authorization import Principal, may_receive
-from palio.network.store.interface import Acknowledged
+from palio.network.store.interface import MAX_READ_BYTES, Acknowledged
 from palio.routing import codec
 from palio.routing.durable_settings import DurableSettings
 from palio.routing.messages import Answer, Complete, Confirm, Divided, HomeBroker, Publish, UnsubscribeClient
@@ -200,17 +200,21 @@ class DeliveryQueue:
     def queued(self) -> int:
         return len(self.waiting)
 
-    def take(self, most: int) -> list[QueuedEvent]:
-        """Remove the events that credit lets leave now."""
+    def take(self, most: int, most_bytes: int = MAX_READ_BYTES) -> list[QueuedEvent]:
+        """Remove the events that credit lets leave now, at least one; more only up to some bytes."""
         count = min(most, len(self.waiting), most if self.credit is None else self.credit)
         if count <= 0:
             return []
-        if self.credit is not None:
-            self.credit -= count
-        self.taken += count
         next_one = self.waiting.popleft
-        taken = [next_one() for _ in range(count)]
-        self.bytes -= sum([len(each.event.body) for each in taken])
+        taken: list[QueuedEvent] = []
+        size = 0
+        while len(taken) < count and size < most_bytes:
+            taken.append(next_one())
+            size += len(taken[-1].event.body)
+        self.bytes -= size
+        if self.credit is not None:
+            self.credit -= len(taken)
+        self.taken += len(taken)
         if self._blocked_too_long and self.has_room:
             self._blocked_too_long = False
         return taken
@@ -276,11 +280,12 @@ class DurableQueue:
         if count <= 0 or not self._has_more:
             return []
         events = self._queue().read(self._after, count)
-        # A short read has reached the end. Later events are announced by `on_queue_written`, in this thread too, so
-        # that none can come between the read and this.
-        self._has_more = len(events) == count
+        # A short read has reached the end, unless its events are long. Later events are announced by
+        # `on_queue_written`, in this thread too, so that none can come between the read and this.
         if not events:
+            self._has_more = False
             return []
+        self._has_more = len(events) == count or sum([len(each.body) for _, each in events]) >= MAX_READ_BYTES // 2
         self._after = events[-1][0]
         if self.credit is not None:
             self.credit -= len(events)
@@ -389,11 +394,22 @@ class DeliveryPlan(NamedTuple):
 class ClientDelivery:
     """All delivery queues of one client. `send_direct` writes an event at once, or answers False where it cannot."""
 
-    __slots__ = ("_dropping", "_groups", "_host", "_nonempty", "_on_over", "_queues", "by_subscription", "send_direct")
+    __slots__ = (
+        "_dropping",
+        "_groups",
+        "_host",
+        "_nonempty",
+        "_on_over",
+        "_queues",
+        "by_subscription",
+        "is_cut",
+        "send_direct",
+    )
 
     def __init__(self, host: Host, on_over: Callable[[DeliveryQueue], None]) -> None:
         """`on_over` is called with a full queue whose policy is `block` or `disconnect`."""
         self.by_subscription: dict[str, AnyQueue] = {}
+        self.is_cut = False  # the last call of `take` may have left events that could leave
         self.send_direct: SendDirect | None = None
         self._queues: dict[AnyQueue, None] = {}
         self._host = host
@@ -492,16 +508,31 @@ class ClientDelivery:
         return DeliveryPlan(self, tuple(by_queue), numbers, encoded)
 
     def take(self, most: int) -> list[Delivered]:
-        """Remove queued events that may leave now; a queue that has room again unblocks the publishers."""
+        """Remove queued events that may leave now; a queue that has room again unblocks the publishers.
+
+        One call takes a few megabytes, so that the events of a slow connection stay in bounded queues.
+        """
         batch: list[Delivered] = []
+        left_bytes = MAX_READ_BYTES
+        self.is_cut = False
         for queue in list(self._nonempty):
+            if left_bytes <= 0:
+                self.is_cut = True
+                break
             if isinstance(queue, DurableQueue):  # stays among them: only a read tells that it is empty
                 if queue.may_have_more:
-                    batch += [Delivered(queue.name, each, number=n) for n, each in queue.take(most - len(batch))]
+                    self.is_cut = True
+                    numbered = queue.take(most - len(batch))
+                    left_bytes -= sum([len(each.body) for _, each in numbered])
+                    batch += [Delivered(queue.name, each, number=n) for n, each in numbered]
                 continue
-            batch += [Delivered(queue.name, *each) for each in queue.take(most - len(batch))]
+            before = queue.bytes
+            batch += [Delivered(queue.name, *each) for each in queue.take(most - len(batch), left_bytes)]
+            left_bytes -= before - queue.bytes
             if not queue.waiting:
                 del self._nonempty[queue]
+            elif queue.credit != 0:
+                self.is_cut = True
             if queue.is_over and queue.has_room:
                 queue.is_over = False
                 self._host.unblock(queue)
