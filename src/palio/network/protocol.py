@@ -211,7 +211,7 @@ class Acknowledge(Struct, frozen=True, array_like=True, tag=90):
     numbers: tuple[int, ...]
 
 
-class Reject(Struct, frozen=True, array_like=True, tag=115):
+class Reject(Struct, frozen=True, array_like=True, tag=120):
     """Events of a durable subscription that could not be processed, by the numbers of their deliveries: delivered
     again, or with `requeue` off dead letters at once."""
 
@@ -221,7 +221,7 @@ class Reject(Struct, frozen=True, array_like=True, tag=115):
     reason: Annotated[str, Meta(max_length=MAX_REASON_LENGTH)] = ""
 
 
-class DurableQuery(Struct, frozen=True, array_like=True, tag=93):
+class DurableQuery(Struct, frozen=True, array_like=True, tag=119):
     """Query of the durable subscriptions that this broker holds: of the client's principal, or for operators of all.
     With a name, of one, which another broker may hold. `StatusAnswer` answers, with a page of them and `next`, which is
     `after` in the query for the next page."""
@@ -232,7 +232,7 @@ class DurableQuery(Struct, frozen=True, array_like=True, tag=93):
     after: Annotated[str, Meta(max_length=3 * MAX_NAME_LENGTH)] = ""
 
 
-class DurableLimit(Struct, frozen=True, array_like=True, tag=116):
+class DurableLimit(Struct, frozen=True, array_like=True, tag=121):
     """New settings of a durable subscription; an operator may name another `owner`."""
 
     request: int

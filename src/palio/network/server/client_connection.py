@@ -413,7 +413,7 @@ class ClientConnection:
                     channel.send(encode(Matched(protocol.encode_numbers(subscriptions), event.body, event.stamps)))
                 else:  # durable: to be acknowledged by its number
                     channel.send(encode(Delivery(name, event.body, number, event.stamps, deliveries)))
-            if len(batch) < _MAX_SEND_EVENTS:
+            if not batch or not self.session.delivery.is_cut:
                 break
             channel.flush()  # only what is written can make the connection full, and so end this loop
         if channel.is_full:

@@ -28,7 +28,7 @@ from palio.network.server.durable_consumers import (
     rejection_reason,
 )
 from palio.network.server.group_dispatch import GroupDispatch
-from palio.network.store.interface import CONSUMER_GONE, Acknowledged, DeliveriesFailed
+from palio.network.store.interface import CONSUMER_GONE, Acknowledged, DeliveriesFailed, is_end_of_queue
 from palio.routing import codec
 from palio.routing.messages import Answer, Confirm, Confirmed, Divided, HomeBroker, Publish
 from palio.routing.messages import Refused as RequestRefused
@@ -251,7 +251,7 @@ class ConsumerGroup:
             if count <= 0:
                 return
             events = self._queue.read(self._after, count)
-            self._has_more = len(events) == count
+            self._has_more = not is_end_of_queue(events, count)
             for number, event in events:
                 length = len(event.body)
                 read_bytes += length

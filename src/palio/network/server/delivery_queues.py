@@ -22,6 +22,7 @@ from msgspec.structs import replace
 
 from palio.network.protocol import DEFAULT_ACK_SECONDS, Overflow, encode_numbers
 from palio.network.server.durable_consumers import DurableConsumer
+from palio.network.store.interface import MAX_READ_BYTES
 from palio.routing.durable_settings import DurableSettings
 from palio.routing.messages import Complete, Confirm, Publish
 
@@ -202,17 +203,21 @@ class DeliveryQueue:
     def queued(self) -> int:
         return len(self.waiting)
 
-    def take(self, most: int) -> list[QueuedEvent]:
-        """Remove the events that credit lets leave now."""
+    def take(self, most: int, most_bytes: int = MAX_READ_BYTES) -> list[QueuedEvent]:
+        """Remove the events that credit lets leave now, at least one; more only up to some bytes."""
         count = min(most, len(self.waiting), most if self.credit is None else self.credit)
         if count <= 0:
             return []
-        if self.credit is not None:
-            self.credit -= count
-        self.taken += count
         next_one = self.waiting.popleft
-        taken = [next_one() for _ in range(count)]
-        self.bytes -= sum([len(each.event.body) for each in taken])
+        taken: list[QueuedEvent] = []
+        size = 0
+        while len(taken) < count and size < most_bytes:
+            taken.append(next_one())
+            size += len(taken[-1].event.body)
+        self.bytes -= size
+        if self.credit is not None:
+            self.credit -= len(taken)
+        self.taken += len(taken)
         if self._blocked_too_long and self.has_room:
             self._blocked_too_long = False
         return taken
@@ -270,6 +275,7 @@ class ClientDelivery:
         "_queues",
         "_sets",
         "by_subscription",
+        "is_cut",
         "send_batch",
         "send_direct",
     )
@@ -277,6 +283,7 @@ class ClientDelivery:
     def __init__(self, host: Host, on_over: Callable[[DeliveryQueue], None]) -> None:
         """`on_over` is called with a full queue whose policy is `block` or `disconnect`."""
         self.by_subscription: dict[str, AnyQueue] = {}
+        self.is_cut = False  # the last call of `take` may have left events that could leave
         self.send_direct: SendDirect | None = None
         self.send_batch: SendBatch | None = None  # where the client takes batches of events
         self._queues: dict[AnyQueue, None] = {}
@@ -381,19 +388,31 @@ class ClientDelivery:
         return DeliveryPlan(self, tuple(by_queue), numbers, encoded)
 
     def take(self, most: int) -> list[Delivered]:
-        """Remove queued events that may leave now; a queue that has room again unblocks the publishers."""
+        """Remove queued events that may leave now; a queue that has room again unblocks the publishers.
+
+        One call takes a few megabytes, so that the events of a slow connection stay in bounded queues.
+        """
         batch: list[Delivered] = []
+        left_bytes = MAX_READ_BYTES
+        self.is_cut = False
         for queue in list(self._nonempty):
+            if left_bytes <= 0:
+                self.is_cut = True
+                break
             if isinstance(queue, DurableConsumer):  # stays among them: only a read tells that it is empty
                 if queue.may_have_more:
-                    batch += [
-                        Delivered(queue.name, event, number=number, deliveries=deliveries)
-                        for number, event, deliveries in queue.take(most - len(batch))
-                    ]
+                    self.is_cut = True
+                    events = queue.take(most - len(batch))
+                    left_bytes -= sum([len(each.event.body) for each in events])
+                    batch += [Delivered(queue.name, event, number=n, deliveries=d) for n, event, d in events]
                 continue
-            batch += [Delivered(queue.name, *each) for each in queue.take(most - len(batch))]
+            before = queue.bytes
+            batch += [Delivered(queue.name, *each) for each in queue.take(most - len(batch), left_bytes)]
+            left_bytes -= before - queue.bytes
             if not queue.waiting:
                 del self._nonempty[queue]
+            elif queue.credit is None or queue.credit > 0:
+                self.is_cut = True
             if queue.is_over and queue.has_room:
                 queue.is_over = False
                 self._host.unblock(queue)

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from palio.errors import DurableInUse, PalioError, Refused
 from palio.network.protocol import Overflow
 from palio.network.security.authorization import Principal, may_receive
-from palio.network.store.interface import Acknowledged, ConsumerLost, DeliveriesFailed
+from palio.network.store.interface import Acknowledged, ConsumerLost, DeliveriesFailed, is_end_of_queue
 from palio.routing import codec
 from palio.routing.messages import Answer, Divided, HomeBroker, Publish, UnsubscribeClient
 
@@ -160,9 +160,9 @@ class ExclusiveConsumer(DurableConsumer):
         if self._has_more and len(events) < count:
             missing = count - len(events)
             read = self._queue().read(self._after, missing)
-            # A short read has reached the end. Later events are announced by `on_queue_written`, in this thread too, so
-            # that none can come between the read and this.
-            self._has_more = len(read) == missing
+            # Later events are announced by `on_queue_written`, in this thread too, so that none can come between the
+            # read and this.
+            self._has_more = not is_end_of_queue(read, missing)
             if read:
                 self._after = read[-1][0]
             events += read

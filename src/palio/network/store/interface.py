@@ -175,11 +175,20 @@ def is_half_empty(waiting: Size, bounds: QueueBounds) -> bool:
     return waiting.events == 0 or (2 * waiting.events <= bounds.events and 2 * waiting.bytes <= bounds.bytes)
 
 
+MAX_READ_BYTES: Final = 4 * 2**20  # of events that are read together; the one that exceeds it is the last
+
+
+def is_end_of_queue(events: Sequence[tuple[int, Publish]], limit: int) -> bool:
+    """Whether a read of a queue has reached its end: it has fewer events than it might, and they are not long."""
+    return len(events) < limit and sum([len(each.body) for _, each in events]) < MAX_READ_BYTES // 2
+
+
 class Queue(Protocol):
     """Queue of a durable subscription; each event has a number that grows."""
 
     def read(self, after: int, limit: int) -> list[tuple[int, Publish]]:
-        """The next events after a number, 0 for the first; they stay until they are acknowledged."""
+        """The next events after a number, 0 for the first; they stay until they are acknowledged. There are fewer than
+        `limit` at the end of the queue, and where they exceed `MAX_READ_BYTES`."""
         ...
 
     def size(self) -> Size: ...
@@ -201,7 +210,8 @@ class Log(Protocol):
         ...
 
     def read(self, start: int, limit: int) -> list[LogEntry]:
-        """The next events from an offset; `ExpiredOffset` where it is older than the oldest."""
+        """The next events from an offset, fewer than `limit` as of a queue; `ExpiredOffset` where it is older than the
+        oldest."""
         ...
 
     def find(self, time: float) -> int:

@@ -17,6 +17,7 @@ from palio.errors import ExpiredOffset, PalioError, StoreError, StoreFull
 from palio.network.data_directory import DataDirectory
 from palio.network.store.disk_space import RESERVE_FILE, DiskSpace, release_reserve
 from palio.network.store.interface import (
+    MAX_READ_BYTES,
     DeadLetter,
     LogEntry,
     OnWritten,
@@ -241,6 +242,22 @@ class SqliteReader:
             except sqlite3.Error as error:
                 raise store_error(error, self._path) from None
 
+    def rows_with_data(self, query: str, parameters: tuple[Any, ...]) -> list[tuple[Any, ...]]:
+        """Rows whose last column is an event, until these exceed `MAX_READ_BYTES`."""
+        found, size = [], 0
+        with self._lock:
+            try:
+                cursor = self._connection.execute(query, parameters)
+                for row in cursor:
+                    found.append(row)
+                    size += len(row[-1] or b"")
+                    if size >= MAX_READ_BYTES:
+                        break
+                cursor.close()  # a statement that is not at its end would hold its snapshot
+            except sqlite3.Error as error:
+                raise store_error(error, self._path) from None
+        return found
+
     def close(self) -> None:
         with self._lock:
             self._connection.close()
@@ -258,7 +275,7 @@ class SqliteLog:
 
     def read(self, start: int, limit: int) -> list[LogEntry]:
         # One statement is one snapshot: bounds that were read apart could be older than the rows.
-        rows = self._reader().rows(
+        rows = self._reader().rows_with_data(
             "SELECT log_first, offset, time, publisher, data FROM counts"
             " LEFT JOIN log ON offset >= max(?1, log_first) ORDER BY offset LIMIT ?2",
             (start, limit),
@@ -301,7 +318,7 @@ class SqliteQueue:
         waiting = self._waiting()
         if waiting is None:
             return []
-        rows = self._reader.rows(
+        rows = self._reader.rows_with_data(
             "SELECT queue.number, coalesce(log.data, held.data) FROM queue"
             " LEFT JOIN log ON log.offset = queue.event LEFT JOIN held ON held.number = -queue.event"
             " WHERE queue.queue = ? AND queue.number > ? ORDER BY queue.number LIMIT ?",
