@@ -140,7 +140,7 @@ def is_subscribed(host: Host, principal: Principal, name: str, wanted: Filter, l
 
 
 async def until_free(host: Host, session: Session, name: str, *, is_continued: bool = False) -> None:
-    """Wait a moment for an earlier HTTP stream to end; `DurableInUse` by the next request where it does not.
+    """Wait a moment for an earlier HTTP stream to end; whoever subscribes while it does not gets `DurableInUse`.
 
     The end of a stream is noticed by another task than the one that serves the next request. A stream that
     `is_continued` names the last event that it has got: it goes on where an earlier one was broken, and takes over.
