@@ -126,7 +126,7 @@ def main(arguments: list[str] | None = None) -> int:
                     progress.update(task, description=f"{short(size)}, {shape.title}")
                     lines.append(_measure(shape, size, now, baseline, options))
                     lines[-1].times_equality = equality / lines[-1].now.events_per_second
-                    lines[-1].slow_share = _called_slow(shape, options)
+                    lines[-1].slow_share = _called_slow(shape, lines[-1].now.subscriptions, options)
                     progress.advance(task)
         except KeyboardInterrupt:
             _say("interrupted; what was measured until now:")
@@ -178,13 +178,13 @@ def _duckdb(shape: Shape, now: Measured, options: argparse.Namespace) -> Counted
         return Counted(note="DuckDB is not installed")
 
 
-def _called_slow(shape: Shape, options: argparse.Namespace) -> float:
+def _called_slow(shape: Shape, size: int, options: argparse.Namespace) -> float:
     """The share of some conditions of a shape that `palio check` calls slow, beside each other."""
     from palio import Filter
     from palio.cli.condition_diagnostics import why_slow
     from palio.matching.columnar.computed_attributes import ExpressionUses
 
-    filters = [Filter.parse(where) for where in shape.wheres(max(1, _CHECKED // shape.fewer), options.seed)]
+    filters = [Filter.parse(where) for where in shape.wheres(size, options.seed)[: _CHECKED // shape.fewer]]
     uses = ExpressionUses(each.tree for each in filters)
     return sum(bool(why_slow(each, uses)) for each in filters) / len(filters)
 

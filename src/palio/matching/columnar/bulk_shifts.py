@@ -5,6 +5,9 @@ and each condition is that set moved by its constant. `filters.shifted_sets` mov
 hundred microseconds with all that leads to it; here the same arithmetic is done in arrays, for a few microseconds each.
 A constant that might lose digits, cancel or overflow is left to the caller, as there.
 
+Where a set has no end, the sum may overflow, and is NULL then: integers and decimals have an end after all, each kind
+its own, a constant away from its last value.
+
 Decimals are integers of a common scale. One of less than 2^53, divided by a power of ten, is rounded once, so that the
 float of every constant is the one that the evaluator subtracts.
 """
@@ -14,18 +17,23 @@ from __future__ import annotations
 from collections.abc import Sequence
 from decimal import Decimal
 from fractions import Fraction
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 
-from palio.filters.kinds import NUMBERS, Kind, float_at
+from palio.events.values import MAX_DECIMAL_DIGITS, MAX_INT64, MIN_INT64
+from palio.filters.kinds import Kind, float_at
 from palio.filters.value_sets import ValueSet
 from palio.matching.columnar.array_types import Flags, Floats, Int64s
+from palio.matching.columnar.axes_builder import UNBOUNDED
 from palio.matching.columnar.computed_attributes import of_kind
 from palio.matching.columnar.conditions import ConditionsBuilder
-from palio.matching.columnar.slot_order import EXACT_FLOATS, Region, float_orders
+from palio.matching.columnar.slot_order import EXACT_FLOATS, Cut, Region, float_orders
+
+_Ends: TypeAlias = list[Cut | None]
 
 _MAX_SCALE: Final = 15  # digits behind the point
+_BEYOND_DECIMALS: Final[int] = 10**MAX_DECIMAL_DIGITS
 _MAX_FLOAT: Final = 1e15  # bounds of the set, so that no sum overflows or is rounded to an integer
 _MAX_STEPS: Final = 4  # from the rounded sum to the float where the bound is passed
 
@@ -38,7 +46,7 @@ def shifted_alternatives(
     They are alternatives of which a value meets one at most: one where all kinds of number have the same bounds, else
     one for each kind. None where `canonical_range` must tell.
     """
-    shift = _Shift.of(values, constants) if _is_bounded(values) else None
+    shift = _Shift.of(values, constants) if _is_of_numbers(values) else None
     if shift is None:
         return [None] * len(constants)
     found: list[list[list[int]] | None] = [None] * len(constants)
@@ -58,14 +66,14 @@ def shifted_alternatives(
     return found
 
 
-def _is_bounded(values: ValueSet) -> bool:
-    """Whether a set is of numbers, in intervals that end: beyond any other the difference may overflow, and be NULL."""
+def _is_of_numbers(values: ValueSet) -> bool:
+    """Whether a set is of numbers alone, and as many intervals in all kinds."""
     if values.contains(None) or not values.parts[Kind.DATE].is_empty:  # days are shifted too
         return False
-    parts = [values.parts[kind] for kind in NUMBERS]
-    if any(part.inside or len(part.cuts) % 2 for part in parts):
+    decimals, floats, integers = (values.parts[kind] for kind in (Kind.DECIMAL, Kind.FLOAT, Kind.INTEGER))
+    if decimals.inside is not floats.inside or len(decimals.cuts) != len(floats.cuts):
         return False
-    return len(values.parts[Kind.DECIMAL].cuts) == len(values.parts[Kind.FLOAT].cuts)
+    return integers.inside is decimals.inside and (len(integers.cuts) - len(decimals.cuts)) % 2 == 0
 
 
 class _Shift:
@@ -73,7 +81,11 @@ class _Shift:
 
     def __init__(self, values: ValueSet, scale: int, scaled: Int64s, good: Flags, is_whole: bool) -> None:
         self._scale = scale
+        self._constants = scaled
+        self._is_whole = is_whole
         one = 10**scale
+        part = values.parts[Kind.DECIMAL]
+        self._begins_below, self._ends_above = part.inside, part.inside is (len(part.cuts) % 2 == 0)
         cuts = values.parts[Kind.DECIMAL].cuts
         self._after = np.array([bool(after) for _, after in cuts])
         own = np.array([int(number * one) for number, _ in cuts], np.int64)
@@ -92,6 +104,8 @@ class _Shift:
         rounded = float_orders(self._scaled / one) + self._after
         agrees = (float_orders(self._floats) == rounded) & (self._integers == first)
         self.alike: Flags = agrees.all(axis=1) & (self._scaled[:, 1:] > self._scaled[:, :-1]).all(axis=1)
+        # Where the sum of the first, or the last, numbers of a kind overflows.
+        self.alike &= ~((self._begins_below & (scaled > 0)) | (self._ends_above & (scaled < 0)))
         """Those of which comparisons with decimals say the bounds of integers and floats, too."""
 
     @classmethod
@@ -124,29 +138,77 @@ class _Shift:
         after = np.broadcast_to(self._after, self._scaled[rows].shape)
         axis = builder.axis((name, None))
         numbers = builder.axes.cuts.add_decimals(axis, self._scaled[rows].ravel(), self._scale, after.ravel())
-        return _intervals(builder, axis, numbers.reshape(after.shape), self._scaled[rows] * 2 + after)
+        places = self._scaled[rows] * 2 + after
+        return self._intervals(builder, axis, numbers.reshape(after.shape), places, *self._decimal_ends(rows))
 
     def integers(self, builder: ConditionsBuilder, name: str, rows: Int64s) -> list[list[int]]:
         cuts = self._integers[rows]
         axis = builder.axis((name, None))
         before = np.zeros(cuts.size, np.bool_)
         numbers = builder.axes.cuts.add_integers(np.full(cuts.size, axis, np.int64), cuts.ravel(), before)
-        return _intervals(builder, axis, numbers.reshape(cuts.shape), cuts)
+        return self._intervals(builder, axis, numbers.reshape(cuts.shape), cuts, *self._integer_ends(rows))
 
     def floats(self, builder: ConditionsBuilder, name: str, rows: Int64s) -> list[list[int]]:
         cuts = self._floats[rows]
         axis = builder.axis((name, None))
         numbers = builder.axes.cuts.add_floats(axis, cuts.ravel(), after=False)
-        return _intervals(builder, axis, numbers.reshape(cuts.shape), cuts)
+        return self._intervals(builder, axis, numbers.reshape(cuts.shape), cuts, *self._no_ends(rows))
+
+    def _integer_ends(self, rows: Int64s) -> tuple[_Ends, _Ends]:
+        """The cuts below and above which the difference of an integer overflows; None where it does not."""
+        if not self._is_whole:
+            return self._no_ends(rows)  # the difference with a decimal is one
+        constants = (self._constants[rows] // 10**self._scale).tolist()
+        return (
+            [(MIN_INT64 + each, False) if each > 0 else None for each in constants],
+            [(MAX_INT64 + each, True) if each < 0 else None for each in constants],
+        )
+
+    def _decimal_ends(self, rows: Int64s) -> tuple[_Ends, _Ends]:
+        """As `_integer_ends`: a decimal of 38 digits is an integer, and its difference is rounded to one, half up.
+
+        All are cuts after a number, as `monotone_search` makes them: cuts before and after numbers of one float have no
+        order that is right for all kinds.
+        """
+        constants, twice = self._constants[rows].tolist(), 2 * 10**self._scale
+        lasts = [_BEYOND_DECIMALS - 1 - (twice // 2 + 2 * abs(each)) // twice for each in constants]
+        return (
+            [(Decimal(-last - 1), True) if each > 0 else None for each, last in zip(constants, lasts, strict=True)],
+            [(Decimal(last), True) if each < 0 else None for each, last in zip(constants, lasts, strict=True)],
+        )
+
+    def _no_ends(self, rows: Int64s) -> tuple[_Ends, _Ends]:
+        return [None] * len(rows), [None] * len(rows)
+
+    def _intervals(
+        self,
+        builder: ConditionsBuilder,
+        axis: int,
+        numbers: Int64s,
+        places: Int64s | Floats,
+        lows: _Ends,
+        highs: _Ends,
+    ) -> list[list[int]]:
+        """The handles of the intervals between every two cuts, row by row; those between equal cuts are empty."""
+        cuts = [*zip(numbers.T, places.T, strict=True)]
+        if self._begins_below:
+            cuts.insert(0, (_end_numbers(builder, axis, lows), None))
+        if self._ends_above:
+            cuts.append((_end_numbers(builder, axis, highs), None))
+        found: list[list[int]] = [[] for _ in lows]
+        for (lower, low_place), (upper, high_place) in zip(cuts[::2], cuts[1::2], strict=True):
+            is_wide = np.ones(len(lower), np.bool_)
+            if low_place is not None and high_place is not None:
+                is_wide = high_place > low_place
+            made = builder.axes.add_between(axis, Region.NUMBER, lower[is_wide], upper[is_wide])
+            for at, handle in zip(np.flatnonzero(is_wide).tolist(), made, strict=True):
+                found[at].append(handle)
+        return found
 
 
-def _intervals(builder: ConditionsBuilder, axis: int, numbers: Int64s, places: Int64s | Floats) -> list[list[int]]:
-    """The handles of the intervals between every two cuts, row by row; those between equal cuts are empty."""
-    is_wide = places[:, 1::2] > places[:, ::2]
-    lower, upper = numbers[:, ::2][is_wide], numbers[:, 1::2][is_wide]
-    made = builder.axes.add_between(axis, Region.NUMBER, lower, upper)
-    handles = iter(made)
-    return [[next(handles) for _ in range(count)] for count in is_wide.sum(axis=1).tolist()]
+def _end_numbers(builder: ConditionsBuilder, axis: int, ends: _Ends) -> Int64s:
+    cuts = builder.axes.cuts
+    return np.array([UNBOUNDED if end is None else cuts.add(axis, Region.NUMBER, *end) for end in ends], np.int64)
 
 
 def _float_cuts(cuts: Sequence[int], constants: Floats) -> tuple[Floats, Flags]:
