@@ -10,7 +10,7 @@ from numba.core import errors
 from numba.core.types import functions
 
 from palio.matching.columnar.kernel_readiness import kernel_readiness
-from palio.matching.columnar.native import compiled, compiled_with_arrays, inlined, wrapped
+from palio.matching.columnar.native import compiled, compiled_for_building, compiled_with_arrays, inlined, wrapped
 
 NOTHING: Final = -1
 
@@ -60,6 +60,22 @@ def mixes(integers: Any, floats: Any) -> float:
         else:
             value = floats[place]
             total += value
+    return total
+
+
+@compiled
+def sum_in_matching(values: Any) -> int:
+    total = 0
+    for place in range(len(values)):
+        total += values[place]
+    return total
+
+
+@compiled_for_building
+def sum_in_building(values: Any) -> int:
+    total = 0
+    for place in range(len(values)):
+        total += values[place]
     return total
 
 
@@ -113,6 +129,7 @@ def test_a_variable_that_holds_integers_and_floats_is_refused() -> None:
 
 
 def test_an_inlined_function_has_no_machine_code_of_its_own() -> None:
+    last_even._cache.disable()  # type: ignore[attr-defined]  # a kernel on disk has its functions within it
     with kernel_readiness.compiling_here():
         last_even(np.zeros(1, np.int64))
     (overload,) = _half.overloads.values()  # type: ignore[attr-defined]
@@ -125,3 +142,15 @@ def test_an_inlined_function_has_no_machine_code_of_its_own() -> None:
 def test_kernels_that_make_arrays_count_references() -> None:
     with kernel_readiness.compiling_here():
         assert doubled(np.array([1, 2, 3])) == 12
+
+
+def test_kernels_of_matching_have_vector_instructions_and_those_of_building_are_compiled_without() -> None:
+    values = np.arange(100, dtype=np.int64)
+    code = []
+    for kernel in (sum_in_matching, sum_in_building):
+        kernel._cache.disable()  # type: ignore[attr-defined]
+        with kernel_readiness.compiling_here():
+            assert kernel(values) == 4950
+        (overload,) = kernel.overloads.values()  # type: ignore[attr-defined]
+        code.append(overload.library.get_llvm_str())
+    assert [" x i64>" in each for each in code] == [True, False]

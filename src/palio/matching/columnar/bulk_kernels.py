@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from palio.matching.columnar.array_types import Bytes, Int32s, Int64s
-from palio.matching.columnar.native import compiled, inlined, wrapped
+from palio.matching.columnar.native import compiled_for_building, inlined, wrapped
 
 # The kinds of literal: the bytes that stand for them in skeletons.
 INTEGER: Final = 1
@@ -235,7 +235,7 @@ class SplitLines(NamedTuple):
     literal_starts: Int64s  # the line's first literal
 
 
-@compiled
+@compiled_for_building
 def split_literals(
     text: Bytes, lines: int, longest: int, longest_skeleton: int, skeleton_table: SkeletonTable, output: SplitLines
 ) -> int:
@@ -336,7 +336,7 @@ def split_literals(
     return skeletons
 
 
-@compiled
+@compiled_for_building
 def number_texts(text: Bytes, starts: Int32s, ends: Int32s, table: Int32s, numbers: Int64s, firsts: Int32s) -> int:
     """Number spans of text, equal ones alike, in the order of their first occurrence; returns the count of numbers.
 
@@ -370,7 +370,7 @@ def number_texts(text: Bytes, starts: Int32s, ends: Int32s, table: Int32s, numbe
     return count
 
 
-@compiled
+@compiled_for_building
 def read_integers(text: Bytes, starts: Int32s, ends: Int32s, values: Int64s) -> None:
     """The values of spans of digits, each of an integer of 64 bits."""
     for piece in range(len(starts)):

@@ -56,7 +56,7 @@ from palio.matching.columnar.layout import (
     WORD_UNDECIDED,
 )
 from palio.matching.columnar.native import (
-    compiled,
+    compiled_for_building,
     i32_at,
     i64_at,
     inlined,
@@ -100,7 +100,7 @@ def put_character(out: int, place: int, point: int) -> int:
     return place + 4
 
 
-@compiled
+@compiled_for_building
 def write_pieces(
     patterns: int, count: int, skeletons: int, pieces: int, units: int, literals: int, filed: int, text: int
 ) -> int:
@@ -164,7 +164,7 @@ def piece_features(row: int, text: int) -> int:
     return features
 
 
-@compiled
+@compiled_for_building
 def choose_clauses(filed: int, count: int, patterns: int, text: int, table: int, bits: int, chosen: int) -> int:
     """Choose for each pattern the clause that fewest values are expected to satisfy; returns how many pieces that are.
 
@@ -218,7 +218,7 @@ def choose_clauses(filed: int, count: int, patterns: int, text: int, table: int,
     return found
 
 
-@compiled
+@compiled_for_building
 def number_texts(filed: int, patterns: int, chosen: int, texts: int) -> int:
     """Number the chosen pieces as texts of the table, and reserve room for the words of each; returns how many."""
     for pattern in range(patterns):
@@ -267,7 +267,7 @@ def is_its_piece(skeleton: int, row: int, text: int) -> bool:
     return True
 
 
-@compiled
+@compiled_for_building
 def file_words(
     patterns: int,
     count: int,
@@ -363,7 +363,7 @@ def end_of(row: int) -> int:
     return GRAM_AT_END if ends & _AT_END != 0 else GRAM_ANYWHERE
 
 
-@compiled
+@compiled_for_building
 def count_grams(texts: int, count: int, text: int, table: int, bits: int) -> None:
     """Count every gram of the texts, and once more those at the ends of values."""
     for number in range(count):
@@ -378,7 +378,7 @@ def count_grams(texts: int, count: int, text: int, table: int, bits: int) -> Non
             count_key(table, bits, gram_key(gram_of(row, text, place), size, end))
 
 
-@compiled
+@compiled_for_building
 def choose_grams(texts: int, count: int, text: int, table: int, bits: int, grams: int) -> int:
     """Of each text the gram it is filed under, as a key and its place; returns the lengths of all, as bits.
 
@@ -410,7 +410,7 @@ def choose_grams(texts: int, count: int, text: int, table: int, bits: int, grams
     return lengths
 
 
-@compiled
+@compiled_for_building
 def file_grams(
     grams: int, count: int, table: int, bits: int, candidates: int, bitmap: int, shift: int, pairs: int
 ) -> None:

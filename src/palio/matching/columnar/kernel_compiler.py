@@ -9,6 +9,7 @@ own pipeline is made for all of Python, and takes twice as long:
 - An operator on the same types is resolved once, not at each place where it stands.
 - An inlined function is neither optimised nor turned into machine code by itself, only within the kernels that call it.
 - LLVM optimises a kernel in one run; Numba's first one brings reference counts together, which are not there.
+- No loop is unrolled. Kernels that build an index are compiled at a lower level, without vector instructions.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from importlib import import_module
 from types import BuiltinFunctionType
 from typing import Any, Final
 
+import llvmlite.binding as llvm  # type: ignore[import-untyped]
 from numba import types
 from numba.core import codegen, compiler, compiler_machinery, errors, ir, typed_passes, typeinfer, untyped_passes
 from numba.core.extending import _Intrinsic
@@ -24,6 +26,7 @@ from numba.core.types import functions
 
 # Without types
 _codegen: Any = codegen
+_llvm: Any = llvm
 _compiler: Any = compiler
 _dynfunc: Any = import_module("numba._dynfunc")
 _typed: Any = typed_passes
@@ -39,6 +42,10 @@ _errors: Any = errors
 class KernelCompiler(_compiler.CompilerBase):  # type: ignore[misc]
     """The passes that a kernel needs."""
 
+    @property
+    def _lowering(self) -> Any:
+        return _Lowering
+
     def _compile_core(self) -> Any:
         with _overloads:
             return super()._compile_core()
@@ -50,10 +57,18 @@ class KernelCompiler(_compiler.CompilerBase):  # type: ignore[misc]
         passes.add_pass(_untyped.IRProcessing, "find the uses of variables")
         passes.add_pass(_TypeInference, "infer types")
         passes.add_pass(_typed.AnnotateTypes, "annotate types")
-        passes.add_pass(_Lowering, "generate code")
+        passes.add_pass(self._lowering, "generate code")
         passes.add_pass(_typed.NoPythonBackend, "pack the result")
         passes.finalize()
         return [passes]
+
+
+class BuildKernelCompiler(KernelCompiler):
+    """The passes that a kernel of index building needs, which runs once where those of matching run a million times."""
+
+    @property
+    def _lowering(self) -> Any:
+        return _BuildLowering
 
 
 class _Overloads:
@@ -151,9 +166,22 @@ class _KernelLibrary(_codegen.JITCodeLibrary):  # type: ignore[misc]
     def _optimize_functions(self, module: Any) -> None:
         module.data_layout = self._codegen._data_layout
 
+    _speed_level = 3
+
     def _optimize_final_module(self) -> None:
-        manager, builder = self._codegen._module_pass_manager()
-        manager.run(self._final_module, builder)
+        options = _llvm.create_pipeline_tuning_options(speed_level=self._speed_level)
+        options.loop_vectorization = self._speed_level > 1
+        # Loops of kernels are short, or wait for memory: several copies of their bodies take longer to compile and to
+        # load, and are no faster.
+        options.loop_unrolling = options.loop_interleaving = options.slp_vectorization = False
+        builder = _llvm.create_pass_builder(self._codegen._tm, options)
+        builder.getModulePassManager().run(self._final_module, builder)
+
+
+class _BuildLibrary(_KernelLibrary):
+    """Code of a kernel of index building."""
+
+    _speed_level = 1
 
 
 class _InlinedLibrary(_KernelLibrary):
@@ -169,10 +197,11 @@ class _InlinedLibrary(_KernelLibrary):
 @_machinery.register_pass(mutates_CFG=True, analysis_only=False)
 class _Lowering(_typed.NativeLowering):  # type: ignore[misc]
     _name = "kernel_lowering"
+    _library: Any = _KernelLibrary
 
     def run_pass(self, state: Any) -> bool:
         is_inlined = state.flags.no_cpython_wrapper
-        library = (_InlinedLibrary if is_inlined else _KernelLibrary)(
+        library = (_InlinedLibrary if is_inlined else self._library)(
             state.targetctx.codegen(), state.func_id.func_qualname
         )
         library.enable_object_caching()
@@ -180,6 +209,12 @@ class _Lowering(_typed.NativeLowering):  # type: ignore[misc]
         if is_inlined:
             state.targetctx.get_executable = _placeholder  # of the copy of the context that this function has
         return bool(super().run_pass(state))
+
+
+@_machinery.register_pass(mutates_CFG=True, analysis_only=False)
+class _BuildLowering(_Lowering):
+    _name = "build_kernel_lowering"
+    _library = _BuildLibrary
 
 
 def _placeholder(library: Any, description: Any, environment: Any) -> Any:

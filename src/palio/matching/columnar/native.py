@@ -23,7 +23,7 @@ from numba.extending import intrinsic
 
 from palio.matching.columnar.array_types import AnyArray
 from palio.matching.columnar.kernel_cache import keep_on_disk
-from palio.matching.columnar.kernel_compiler import KernelCompiler
+from palio.matching.columnar.kernel_compiler import BuildKernelCompiler, KernelCompiler
 from palio.matching.columnar.kernel_interpreter import interpreted
 from palio.matching.columnar.kernel_readiness import kernel_readiness
 
@@ -55,6 +55,11 @@ def compiled(function: Function) -> Function:
     Until kernels are ready (see `kernel_readiness`) Python interprets it; then the first call loads or compiles it.
     """
     return cast(Function, _kept(_dispatcher(function, pipeline_class=KernelCompiler, _nrt=False)))
+
+
+def compiled_for_building(function: Function) -> Function:
+    """A kernel that builds an index: compiled in less time, to code that is a little slower."""
+    return cast(Function, _kept(_dispatcher(function, pipeline_class=BuildKernelCompiler, _nrt=False)))
 
 
 def compiled_with_arrays(function: Function) -> Function:

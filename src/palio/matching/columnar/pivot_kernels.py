@@ -15,7 +15,7 @@ import numpy as np
 
 from palio.matching.columnar.array_types import Flags, Floats, Int8s, Int32s, Int64s
 from palio.matching.columnar.layout import FALSE, MAX_INLINE_AXIS, TRUE
-from palio.matching.columnar.native import compiled, inlined
+from palio.matching.columnar.native import compiled_for_building, inlined
 
 # Where a row is filed.
 NEVER: Final = 0  # it cannot match
@@ -86,7 +86,7 @@ def _sort_by_lower_end(low: Any, high: Any, first: int, end: int) -> None:
         gap //= 3
 
 
-@compiled
+@compiled_for_building
 def merge_intervals(rows: IntervalRows, merged: IntervalRows, never: Flags) -> int:
     """Sort and merge the intervals of each row on each axis, and leave out empty ones; returns how many are left.
 
@@ -126,7 +126,7 @@ def merge_intervals(rows: IntervalRows, merged: IntervalRows, never: Flags) -> i
     return total
 
 
-@compiled
+@compiled_for_building
 def count_uses(rows: IntervalRows, counted: AxisUses) -> None:
     """Count the conditions on each axis, and on each single slot."""
     _, axis, low, high = rows
@@ -192,7 +192,7 @@ def hull_share(plan: Int32s, row: int, conditions: IntervalRows, counted: AxisUs
     return float((high - conditions.low[first] + 1) / counted.sizes[conditions.axis[first]])
 
 
-@compiled
+@compiled_for_building
 def plan_rows(
     conditions: IntervalRows,
     never: Flags,

@@ -22,7 +22,7 @@ from palio.matching.columnar.layout import (
     MAX_FLAT_ENTRIES,
     NO_AXIS,
 )
-from palio.matching.columnar.native import compiled, inlined
+from palio.matching.columnar.native import compiled_for_building, inlined
 from palio.matching.columnar.pivot_kernels import (
     ALWAYS,
     BY_ACCESS,
@@ -80,7 +80,7 @@ class RecordRows(NamedTuple):
     repeats: Int32s  # the stamp of a number that several rows may report, or -1
 
 
-@compiled
+@compiled_for_building
 def inline_second_conditions(rows: IntervalRows, shifts: Int8s, plan: Int32s, inlines: Uint16s, keys: Int32s) -> None:
     """Second conditions as they are written in blocks, and the keys that sort rows into groups.
 
@@ -101,7 +101,7 @@ def inline_second_conditions(rows: IntervalRows, shifts: Int8s, plan: Int32s, in
         keys[row] = np.int32(inlines[row, 0]) * 2 + (inlines[row, 1] == inlines[row, 2])
 
 
-@compiled
+@compiled_for_building
 def counting_sort(keys: Int32s, order: Int32s, result: Int32s, starts: Int32s) -> None:
     """Put numbers in the order of their keys, equal ones as they come; `starts` (zeros) gets where each key begins."""
     for index in range(len(order)):
@@ -151,7 +151,7 @@ def copy_union(
     return count, edges
 
 
-@compiled
+@compiled_for_building
 def copy_rows(
     order: Int32s,
     conditions: IntervalRows,
@@ -256,7 +256,7 @@ def is_inline(axis: Int32s, first: int, shifts: Int8s, plan: Int32s, row: int) -
     return bool(first == second and first + 1 == plan[row, PLAN_SECOND_LAST] and shifts[axis[first]] == 0)
 
 
-@compiled
+@compiled_for_building
 def write_records(
     order: Int32s,
     source: RecordRows,
@@ -317,7 +317,7 @@ def write_records(
     return place, run
 
 
-@compiled
+@compiled_for_building
 def measure_blocks(entries: Entries, starts: Int32s, groups: Int32s) -> int:
     """Measure each posting's block and count its groups (0: flat); returns the entries of the largest posting."""
     copies, refs, keys, first = entries
@@ -374,7 +374,7 @@ def put_entries(
     return place + (last_run - first_run + 2) * count
 
 
-@compiled
+@compiled_for_building
 def write_blocks(entries: Entries, starts: Int32s, groups: Int32s, source: BlockRows, blocks: Uint16s) -> None:
     """Write every posting's block."""
     copies, refs, keys, first = entries

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from palio.matching.columnar.array_types import Int32s, Uint16s
 from palio.matching.columnar.layout import ESCAPE_RUN, ESCAPE_WIDE, GROUPED, LAST
-from palio.matching.columnar.native import compiled, inlined
+from palio.matching.columnar.native import compiled_for_building, inlined
 
 
 @inlined
@@ -28,7 +28,7 @@ def add_to_payloads(blocks: Uint16s, first: int, count: int, more: int) -> None:
             blocks[place + 1] = number >> 16
 
 
-@compiled
+@compiled_for_building
 def renumber_blocks(starts: Int32s, blocks: Uint16s, more: int) -> None:
     """Add to every number in the blocks of postings."""
     for posting in range(len(starts) - 1):
@@ -51,7 +51,7 @@ def renumber_blocks(starts: Int32s, blocks: Uint16s, more: int) -> None:
             add_to_payloads(blocks, first + runs * count, count, more)
 
 
-@compiled
+@compiled_for_building
 def renumber_records(records: Uint16s, more: int) -> None:
     """Add to the number at the end of every record."""
     place = 0
