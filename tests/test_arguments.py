@@ -40,7 +40,8 @@ def test_a_matcher_refuses_what_is_no_subscription() -> None:
     check(Subscription, id="b", **SUBSCRIPTION)
 
 
-def test_a_matcher_refuses_what_is_no_id_and_no_event(tmp_path: Path) -> None:
+def test_a_matcher_refuses_what_is_no_id_and_no_event(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)  # a wrong path is saved to all the same
     for call in (Matcher.remove, Matcher.discard, Matcher.__getitem__, Matcher.__delitem__, Matcher.get):
         check(lambda call=call, **given: call(matcher(), **given), id="a")
     check(lambda **given: matcher().remove_many(**given), ids=["a"])

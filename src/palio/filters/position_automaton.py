@@ -18,6 +18,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
+from palio.errors import PalioError
 from palio.filters.regex_parser import (
     Alternation,
     Anchor,
@@ -100,7 +101,7 @@ class PositionAutomaton:
         return not any(transitions.first or transitions.empty for transitions in each)
 
 
-class TooManyPositions(Exception):
+class TooManyPositions(PalioError):
     """The expression has more character sets, or connections of them, than the automaton may have."""
 
 

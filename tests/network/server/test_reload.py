@@ -76,6 +76,24 @@ def test_limits_hold_for_clients_that_are_connected_already() -> None:
     run(test)
 
 
+def test_limits_of_matching_hold_for_subscriptions_after_a_reload() -> None:
+    slow = "x RLIKE '(a|b)*a(a|b){200}c'"
+
+    async def test() -> None:
+        async with broker() as server, palio.connect(url(server)) as client:
+            async with client.subscribe(slow):
+                pass
+            limits = {"slow_patterns_per_principal": 1, "unread_bytes": 1_000_000, "pattern_size": 100}
+            await server.reload(server.settings.with_changes({"limits": limits}))
+            with pytest.raises(palio.LimitReached, match="pattern_size"):
+                async with client.subscribe(slow):
+                    pass
+            assert server.host.matching_costs.limits.slow_patterns_per_principal == 1
+            assert server.quotas.held_frames.most == 1_000_000
+
+    run(test)
+
+
 def test_origins_and_retention_change_at_once(tmp_path: Path) -> None:
     async def test() -> None:
         async with serving(data=str(tmp_path)) as (server, client):

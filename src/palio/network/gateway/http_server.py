@@ -197,6 +197,8 @@ class BoundedWebSocketProtocol(_BoundedConnection, WebSocketsSansIOProtocol):
 class HttpServer(uvicorn.Server):
     """uvicorn in the broker's event loop: signals are the broker's, and so are TLS handshakes."""
 
+    config: BoundedConfig
+
     def __init__(self, config: uvicorn.Config, tls: CurrentTls | None, handshakes: TlsHandshakes) -> None:
         super().__init__(config)
         self._tls = tls
@@ -218,6 +220,7 @@ class HttpServer(uvicorn.Server):
 
     def change_limits(self, limits: BrokerLimits) -> None:
         """Bound the connections and messages that come from now on."""
+        self.config.limits = limits
         self.config.ws_max_size = limits.frame_bytes
         self.config.limit_concurrency = limits.connections + 1
 

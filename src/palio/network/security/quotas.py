@@ -258,16 +258,16 @@ class Quota:
 class HeldBytes:
     """Bytes of incomplete input of all connections together, of which each beyond a small share is refused."""
 
-    __slots__ = ("_most", "total")
+    __slots__ = ("most", "total")
 
     def __init__(self, most: int) -> None:
-        self._most = most
+        self.most = most
         self.total = 0
 
     def check(self, own: int) -> None:
         """LimitReached where there are too many, and a connection holds more than most of the others ever do."""
-        if self.total > self._most and own > _MAX_SMALL_INPUT_BYTES:
-            raise LimitReached("unread_bytes", self._most, "too much input of all connections is incomplete")
+        if self.total > self.most and own > _MAX_SMALL_INPUT_BYTES:
+            raise LimitReached("unread_bytes", self.most, "too much input of all connections is incomplete")
 
 
 _MAX_SMALL_INPUT_BYTES: Final = 64 * 1024
@@ -295,6 +295,7 @@ class Quotas:
         """Apply changed limits; every principal may publish a whole burst again."""
         self.connections.change_limits(limits.connections, limits.connections_per_principal)
         self.subscriptions.change_limits(_ALL_SUBSCRIPTIONS, limits.subscriptions_per_principal)
+        self.held_frames.most = self.held_requests.most = limits.unread_bytes
         self.has_rate_limit = limits.events_per_second != inf
         self._limits = limits
         self._rate_limiters.clear()

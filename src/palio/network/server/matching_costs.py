@@ -122,6 +122,12 @@ class MatchingCosts:
     def __post_init__(self) -> None:
         self.work = WorkLimit(self.limits.call_steps)
 
+    def change_limits(self, limits: BrokerLimits) -> None:
+        """Apply changed limits from now on; every principal may use a whole burst again."""
+        self.limits = limits
+        self.work = WorkLimit(limits.call_steps)
+        self._budgets.clear()
+
     # Subscriptions
 
     def add(self, client: Client, name: str, wanted: Filter) -> None:

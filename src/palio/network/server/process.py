@@ -190,6 +190,7 @@ class Server:
         set_levels(settings.log)
         limits, flow = settings.limits, settings.flow
         self.quotas.change_limits(limits)
+        self.host.matching_costs.change_limits(limits)
         self.handshakes.change_limits(limits.handshake_seconds, limits.connections)
         self._services = replace(self._services, limits=limits, flow=flow)
         for session in self.sessions:

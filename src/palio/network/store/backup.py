@@ -32,6 +32,7 @@ from palio import __version__
 from palio.errors import InputError, InvalidArgument, PalioError, StoreError
 from palio.files.durable_write import fsync_path
 from palio.network.data_directory import DATABASE_FILE, LOCK_FILE, make_private
+from palio.network.store.disk_space import RESERVE_FILE
 from palio.network.store.schema import VERSION, open_for_reading, translate_errors
 
 MANIFEST_FILE: Final = "manifest.json"
@@ -98,7 +99,8 @@ def back_up(
 def _small_files(data: Path) -> list[Path]:
     """Tokens and push subscriptions; the lock of the principals file too, which says that there ever was a token."""
     files = (each for each in sorted(data.iterdir()) if each.is_file() and each.suffix != ".new")
-    return [each for each in files if not each.name.startswith(DATABASE_FILE) and each.name != LOCK_FILE]
+    not_kept = (LOCK_FILE, RESERVE_FILE)
+    return [each for each in files if not each.name.startswith(DATABASE_FILE) and each.name not in not_kept]
 
 
 def _check_room(source: sqlite3.Connection, folder: Path) -> None:

@@ -17,6 +17,7 @@ from typing import Final
 
 RESERVE_FILE: Final = "reserve"
 _RESERVE_BYTES: Final = 512 * 1024
+_MIN_RESERVE_BYTES: Final = 64 * 1024  # with less a start may fail all the same
 _MAX_RESERVE_SHARE: Final = 8  # of `disk_bytes`: at most one part in so many
 _MIN_FREE_BYTES: Final = 1024 * 1024  # beyond the reserve, below which a disk counts as full
 
@@ -51,7 +52,16 @@ class DiskSpace:
         """Make the file of the reserve where it is missing and there is space; the disk is full otherwise."""
         if self._max_pages is None and not self._file.exists() and self._free_on_disk() > 2 * _RESERVE_BYTES:
             with suppress(OSError):  # it is made again another time
-                _allocate(self._file)
+                _allocate(self._file, _RESERVE_BYTES)
+
+    def keep_room_to_open(self) -> None:
+        """Make the file of the reserve of what is left of a full disk, before the store is closed: SQLite writes the
+        WAL back then, and would leave nothing for the next start."""
+        if self._max_pages is None and not self._file.exists():
+            size = min(_RESERVE_BYTES, self._free_on_disk() // 2)
+            if size >= _MIN_RESERVE_BYTES:
+                with suppress(OSError):
+                    _allocate(self._file, size)
 
     @property
     def capacity_bytes(self) -> float:
@@ -95,10 +105,10 @@ def release_reserve(file: Path) -> bool:
     return True
 
 
-def _allocate(file: Path) -> None:
+def _allocate(file: Path, size: int) -> None:
     descriptor = os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
-        os.posix_fallocate(descriptor, 0, _RESERVE_BYTES)
+        os.posix_fallocate(descriptor, 0, size)
     except OSError:
         file.unlink()
         raise

@@ -116,6 +116,7 @@ class Writer:
         self._waiting.put(None)
         self._thread.join()
         self._checkpoints.close()  # after the thread that begins checkpoints
+        self._space.keep_room_to_open()
 
     def _run(self) -> None:
         while True:
