@@ -59,3 +59,18 @@ def test_sums_in_bulk_are_what_their_filters_say(form: str, operator: str, bound
     filters = {str(at): Filter.parse(where) for at, where in enumerate(wheres)}
     for event in events_of(values_near(constants[:2])):
         assert matcher.match(event) == {id for id, each in filters.items() if each.matches(event)}
+
+
+@pytest.mark.parametrize("form", ["x - {c} {o} 7.0D", "abs(x - {c}) {o} 7.0D", "abs(x + {c}) {o} 7.0D"])
+@pytest.mark.parametrize("operator", ["=", "<>", "<", "<=", ">", ">="])
+def test_decimals_whose_difference_is_rounded_to_a_double_match_as_alone(form: str, operator: str) -> None:
+    constants = [Decimal("10.125"), *(Decimal(37 * number + 1) / 1000 for number in range(11))]
+    wheres = [form.format(c=constant, o=operator) for constant in constants]
+    matcher = Matcher(background=False)
+    matcher.add_many(map(str, range(len(wheres))), wheres)
+    filters = {str(at): Filter.parse(where) for at, where in enumerate(wheres)}
+    for constant, sign, bound in product(constants, (1, -1), (7, -7)):
+        near = sign * constant + bound
+        for value in (near, float(near), near + Decimal("1e-17"), near - Decimal("1e-15"), int(near)):
+            event = Event({"x": value})
+            assert matcher.match(event) == {id for id, each in filters.items() if each.matches(event)}

@@ -26,7 +26,7 @@ from dataclasses import dataclass
 from datetime import date
 from decimal import Decimal
 from functools import cached_property, lru_cache
-from itertools import product
+from itertools import pairwise, product
 from typing import Any, Final
 
 from palio.events.values import Scalar
@@ -159,7 +159,7 @@ class _ComputedLeaf:
         `abs(x - 5) < 3` and `abs(x - 7) < 3` are conditions on different expressions, and both are ranges of `x + 0`.
         """
         found = None if self.condition is None else canonical_range(*self.condition)
-        if found is None or found[1].tests or asks_for_null(found[1]):
+        if found is None or found[1].tests or asks_for_null(found[1]) or _has_cuts_within_a_float(found[1]):
             return None
         assert self.condition is not None
         value, values = found
@@ -168,6 +168,15 @@ class _ComputedLeaf:
         else:
             name = computed_name(value, self.condition[2])
         return _ComputedLeaf(Leaf(name, values), _implied(value, values))
+
+
+def _has_cuts_within_a_float(values: ValueSet) -> bool:
+    """Whether different decimals at which a set begins and ends are one float, as around 7 in `x - 10.125 = 7.0D`.
+
+    Slots are in the order of floats, where cuts before and after numbers of one float have no order for decimals.
+    """
+    numbers: list[Any] = [number for number, _ in values.parts[Kind.DECIMAL].cuts]
+    return any(one != other and float(one) == float(other) for one, other in pairwise(numbers))
 
 
 def rewritten_alternatives(expression: Expression, wants: bool, timezone: str) -> list[Leaf] | None:
