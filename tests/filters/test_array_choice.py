@@ -23,7 +23,7 @@ from palio.filters.filter import Filter
 from palio.matching.classical.brute_force import BruteForceMatcher
 from palio.matching.classical.counting import CountingMatcher
 from palio.matching.classical.kdtree import KdTreeMatcher
-from palio.matching.columnar import event_codes, segment
+from palio.matching.columnar import event_codes, segment_encoder
 from tests.hangs import no_hang
 from tests.nested_events import NAMES, nested_events, readings
 from tests.strategies import attributes, readable_conditions, scalars
@@ -142,7 +142,7 @@ class TestTheLimit:
 def test_every_matcher_says_what_the_filter_says_on_either_side_of_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     # With a limit of a few choices small events are on both sides of it.
     monkeypatch.setattr(array_choice, "MAX_CHOICES", 2)
-    monkeypatch.setattr(segment, "MAX_CHOICES", 2)
+    monkeypatch.setattr(segment_encoder, "MAX_CHOICES", 2)
     monkeypatch.setattr(event_codes, "MAX_CHOICES", 2)
     # The last has more than 16 conjunctions, so that the index holds it as a program.
     often = [

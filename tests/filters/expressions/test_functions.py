@@ -35,8 +35,11 @@ def parse(sql: str) -> Expression:
 
 
 def test_every_function_has_an_example() -> None:
-    # What stands for `x -> …` in the tree has no example of its own, but those of exists and forall.
-    assert {name for name, _, _ in examples()} == set(FUNCTIONS) - {"lambda", "variable"}
+    # What stands for `x -> …` in the tree has no example of its own, but those of exists and forall. A field of
+    # from_json() is another function in the tree.
+    in_tree = {"from_json": "json_field"}
+    named = {in_tree.get(name, name) for name, _, _ in examples()}
+    assert named == set(FUNCTIONS) - {"lambda", "variable"}
 
 
 @pytest.mark.parametrize(("name", "example", "value"), examples())
