@@ -222,4 +222,6 @@ WITH_ELEMENTS = frozenset(
     """exists forall get lambda variable split_contains split_element split_size from_utc_timestamp
     to_utc_timestamp""".split()
 )
-LEFT_OUT = EXTENSION_FUNCTIONS | WITH_ELEMENTS | {"typeof"}
+# Written with formats and schemas that are literals; compared with Spark by tests/filters/expressions/format_forms.py.
+WITH_FORMATS = frozenset({"to_number", "try_to_number", "json_field"})
+LEFT_OUT = EXTENSION_FUNCTIONS | WITH_ELEMENTS | WITH_FORMATS | {"typeof"}

@@ -24,6 +24,7 @@ from typing import Any, Final, get_type_hints
 from numba import types
 from numba.core.dispatcher import Dispatcher
 
+from palio.garbage_collector import paused_collector
 from palio.matching.columnar import (
     bulk_kernels,
     encoding_kernels,
@@ -39,7 +40,6 @@ from palio.matching.columnar import (
 from palio.matching.columnar.computed_columns import MIN_PROGRAM_EXPRESSIONS
 from palio.matching.columnar.kernel_cache import folders, try_lock
 from palio.matching.columnar.kernel_readiness import are_recorded, compiler_process, kernel_readiness
-from palio.matching.garbage_collector import paused_collector
 from palio.matching.matcher import Matcher
 
 # Without `renumbering_kernels`, which only the driver of a job with a long table of subscriptions needs.

@@ -6,7 +6,6 @@ other, and a crash may be set to come after any of them.
 
 from __future__ import annotations
 
-import gc
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -15,6 +14,7 @@ from heapq import heappop, heappush
 from random import Random
 from typing import Any, Final, Generic, NamedTuple, TypeAlias, TypeVar
 
+from palio.garbage_collector import paused_collector
 from palio.routing.combinations import Combination
 from palio.routing.effects import (
     UNWANTED,
@@ -330,13 +330,8 @@ class Engine:
     def run(self, until: float | None) -> bool:
         """Run until nothing but upkeep is to come, or until a time; whether the former."""
         # There are no reference cycles, and looking for them takes half of the time.
-        collects = gc.isenabled()
-        gc.disable()
-        try:
+        with paused_collector():
             return self._run(until)
-        finally:
-            if collects:
-                gc.enable()
 
     def _run(self, until: float | None) -> bool:
         queue = self.queue

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import tarfile
 import zipfile
 from collections.abc import Iterator, Mapping, Sequence
@@ -12,6 +11,7 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, Final
 
 from palio.errors import InputError, ParseError
+from palio.garbage_collector import paused_collector
 
 if TYPE_CHECKING:
     from palio.filters.filter import Filter
@@ -91,18 +91,13 @@ def read_rules(
     rules: list[SigmaRule] = []
     refused: list[RefusedRule] = []
     # A rule leaves many objects that stay, and none in circles: looking for those took a quarter of the time.
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
+    with paused_collector():
         for file in rule_files(path, folders=folders):
             for found in rules_in(file, mapping, timezone):
                 if isinstance(found, SigmaRule):
                     rules.append(found)
                 else:
                     refused.append(found)
-    finally:
-        if was_enabled:
-            gc.enable()
     return Rules(rules, refused)
 
 

@@ -37,6 +37,7 @@ import numpy as np
 from palio.errors import InvalidSubscription
 from palio.filters.expressions.text_cast import zone_of
 from palio.filters.filter import Filter
+from palio.garbage_collector import paused_collector
 from palio.languages.sql.skeletons import MAX_SKELETON_CHARACTERS, MAX_TEMPLATE_CHARACTERS, split_all_conjuncts
 from palio.languages.sql.template_cache import TEMPLATES, BoundConjunction, BoundTemplate
 from palio.languages.sql.templates import Template
@@ -55,7 +56,6 @@ from palio.matching.columnar.literal_columns import (
     within_runs,
 )
 from palio.matching.columnar.predicate_groups import PredicateGroup, SharedForm, conjunctions, is_rare, shared_form_of
-from palio.matching.garbage_collector import paused_collector
 from palio.matching.subscription import Subscription, Subscriptions, Want
 
 ReadCondition: TypeAlias = Filter | BoundTemplate | BoundConjunction
