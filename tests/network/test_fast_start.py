@@ -2,28 +2,30 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 import palio
+from palio.network.fast_start import fast_start, freeze_garbage_collection
 from palio.routing.combinations import FORWARDINGS
 from tests.network.processes import ROOT
 from tests.network.running import broker, run, url
 
 CODE = """
 import gc, sys
-from palio.network.fast_start import freeze_garbage_collection, hide_unused_packages, postpone_garbage_collection
-hide_unused_packages()
-postpone_garbage_collection()
-assert not gc.isenabled()
-import palio.network.server.process as process
-process.preload_compiled_code()
-freeze_garbage_collection()
-assert gc.isenabled() and gc.get_freeze_count() > 10_000
+from palio.network.fast_start import fast_start, freeze_garbage_collection
+with fast_start():
+    assert not gc.isenabled()
+    import palio.network.server.process as process
+    process.preload_compiled_code()
+    freeze_garbage_collection()
+    assert gc.isenabled() and gc.get_freeze_count() > 10_000
 assert not {"pandas", "pyspark", "matplotlib", "duckdb"} & sys.modules.keys(), "imported for nothing"
 """
 
@@ -31,6 +33,15 @@ assert not {"pandas", "pyspark", "matplotlib", "duckdb"} & sys.modules.keys(), "
 def test_a_broker_imports_nothing_that_it_does_not_use() -> None:
     environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
     subprocess.run([sys.executable, "-c", CODE], check=True, env=environment, timeout=120)
+
+
+def test_a_start_that_fails_leaves_the_process_as_it_was() -> None:
+    finders, thresholds = list(sys.meta_path), gc.get_threshold()
+    with suppress(KeyError), fast_start():
+        assert not gc.isenabled()
+        freeze_garbage_collection()
+        raise KeyError
+    assert (sys.meta_path, gc.get_threshold(), gc.isenabled()) == (finders, thresholds, True)
 
 
 @pytest.mark.parametrize("forwarding", FORWARDINGS)

@@ -81,7 +81,7 @@ def serve(config: Path | None, print_config: bool, **given: Any) -> None:
       palio serve --data none --propagation covering --json
       palio serve --config palio.toml --log-level warning --log-level links=debug
     """
-    from palio.network.fast_start import hide_unused_packages, postpone_garbage_collection
+    from palio.network.fast_start import fast_start
     from palio.network.logging_setup import configure_logging
 
     if click.get_current_context().get_parameter_source("data") is ParameterSource.DEFAULT:
@@ -94,13 +94,12 @@ def serve(config: Path | None, print_config: bool, **given: Any) -> None:
         click.echo(write_settings(settings), nl=False)
         return
     configure_logging(settings.log)
-    hide_unused_packages()
-    postpone_garbage_collection()
-    from palio.network.server.process import serve as run
+    with fast_start():
+        from palio.network.server.process import serve as run
 
-    # The first time on a machine it is compiled, which takes some seconds.
-    started = _print_json if settings.log.json else _print_banner
-    run(read_settings, started, partial(terminal.status, "Loading compiled code"))
+        # The first time on a machine it is compiled, which takes some seconds.
+        started = _print_json if settings.log.json else _print_banner
+        run(read_settings, started, partial(terminal.status, "Loading compiled code"))
 
 
 def _settings(config: Path | None, given: dict[str, Any]) -> Settings:
