@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
+from palio.routing.client_messages import PublishClient, SubscribeClient
 from palio.routing.effects import (
     UNWANTED,
     Credit,
@@ -16,13 +17,7 @@ from palio.routing.effects import (
     Work,
     WorkDone,
 )
-from palio.routing.messages import (
-    EventId,
-    Publish,
-    PublishClient,
-    Subscribe,
-    SubscribeClient,
-)
+from palio.routing.messages import EventId, Publish, Subscribe
 from tests.routing.lone_broker import Alone, event, sends, subscription, wanted
 
 

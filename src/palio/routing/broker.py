@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 from palio.errors import InvalidArgument, PalioError
 from palio.routing import messages
 from palio.routing.announcements import OPTIMISER_TIMER, ROUTING_TREES_TOPIC, Announcements
+from palio.routing.client_messages import PublishClient
 from palio.routing.client_requests import ClientRequests, RequestQueue
 from palio.routing.codec import Arrival
 from palio.routing.combinations import Combination
@@ -56,7 +57,7 @@ from palio.routing.home_tables import HomeBrokers, HomeRoutingTables
 from palio.routing.link_states import LinkStates
 from palio.routing.log_replay import LogReplay
 from palio.routing.measures import HasMeasures, Measures
-from palio.routing.messages import Offer, Publish, PublishClient, PublishColumns, Request, Settle, Watermark
+from palio.routing.messages import Offer, Publish, PublishColumns, Request, Settle, Watermark
 from palio.routing.routing_tables import RoutingTables
 from palio.routing.sealing import Keyring
 from palio.routing.spanning_tree import ActiveLinks, SpanningTree, fixed_random

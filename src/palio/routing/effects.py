@@ -14,17 +14,8 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TypeAlias
 from msgspec import Struct
 
 from palio.filters.filter import Filter
-from palio.routing.messages import (
-    UNKNOWN_AGE,
-    Answer,
-    BrokerLogPage,
-    ClientRequest,
-    EventId,
-    Message,
-    Publish,
-    PublishColumns,
-    Refusal,
-)
+from palio.routing.client_messages import Answer, ClientRequest, Refusal
+from palio.routing.messages import UNKNOWN_AGE, BrokerLogPage, EventId, Message, Publish, PublishColumns
 
 if TYPE_CHECKING:
     from palio.events.batches import EventBatch, Rows

@@ -26,8 +26,8 @@ from palio.network.client.request_reply import Request, Requests
 from palio.network.client.subscription import Subscription, SubscriptionSet
 from palio.network.event_loop import new_event_loop
 from palio.network.protocol import DEFAULT_ACK_SECONDS, Overflow
+from palio.routing.client_messages import Confirm
 from palio.routing.durable_settings import DurableSettings
-from palio.routing.messages import Confirm
 
 _Answer = TypeVar("_Answer")
 _Item = TypeVar("_Item")

@@ -68,10 +68,10 @@ from palio.network.protocol import (
     Unsubscribe,
 )
 from palio.routing import codec
+from palio.routing.client_messages import Confirm, Past
 from palio.routing.codec import decode_event
 from palio.routing.columnar_codec import encode_batch
 from palio.routing.durable_settings import DurableSettings
-from palio.routing.messages import Confirm, Past
 
 _CLOSE_SYNC_SECONDS: Final = 2.0  # for refusals of unconfirmed events that are still under way at the end
 _Event: TypeAlias = Event | Mapping[str, Any] | str | bytes

@@ -35,9 +35,9 @@ from palio.network.protocol import (
     decode_numbers,
 )
 from palio.routing import codec
+from palio.routing.client_messages import Complete, Confirm
 from palio.routing.codec import Stamp, decode_event, stamps_in
 from palio.routing.memo import Memo
-from palio.routing.messages import Complete, Confirm
 
 if TYPE_CHECKING:
     from palio.network.client.broker import Broker

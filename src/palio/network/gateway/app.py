@@ -398,7 +398,7 @@ class PublisherSession:
         """Publish events in order, all or none; the reason of a refusal is raised when all are answered."""
         bodies = [codec.encode_event(event) for event in events]
         if not confirmed:
-            self.session.submit_together(bodies)
+            self.session.publications.submit_together(bodies)
             return
         async with self._lock:  # requests enter the window one by one, or small ones would starve a large one
             # A request that is larger than the window enters alone.
@@ -406,7 +406,9 @@ class PublisherSession:
                 self._progress.clear()
                 await self._progress.wait()
             waiters = [answer_future() for _ in bodies]
-            self.session.submit_together(bodies, [partial(self._on_answer, answered) for _, answered in waiters])
+            self.session.publications.submit_together(
+                bodies, [partial(self._on_answer, answered) for _, answered in waiters]
+            )
             self._unconfirmed += len(bodies)
         for outcome in await asyncio.gather(*(done for done, _ in waiters), return_exceptions=True):
             if isinstance(outcome, BaseException):

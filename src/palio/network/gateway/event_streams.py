@@ -264,7 +264,7 @@ class WebSocketSession:
                     await session.publish(codec.encode_event(event))
                     await self._send("published", request=request, id=event.id)
                 else:
-                    session.submit(codec.encode_event(event))
+                    session.publications.submit(codec.encode_event(event))
             case Acknowledge(name=name, numbers=numbers):
                 session.ack(name, numbers)
             case Reject(name=name, numbers=numbers):

@@ -39,6 +39,17 @@ from palio.network.store.interface import (
     Store,
 )
 from palio.routing import codec
+from palio.routing.client_messages import (
+    Accepted,
+    Answer,
+    ClientRequest,
+    Confirmed,
+    PublishBatch,
+    PublishClient,
+    Refused,
+    SubscribeClient,
+    UnsubscribeClient,
+)
 from palio.routing.durable_settings import DurableSettings
 from palio.routing.effects import (
     UNREADABLE,
@@ -65,21 +76,7 @@ from palio.routing.effects import (
 )
 from palio.routing.link_sessions import Transmit
 from palio.routing.memo import IdentityMemo
-from palio.routing.messages import (
-    Accepted,
-    Answer,
-    BrokerLogPage,
-    ClientRequest,
-    Confirmed,
-    HomeBroker,
-    Publish,
-    PublishBatch,
-    PublishClient,
-    PublishColumns,
-    Refused,
-    SubscribeClient,
-    UnsubscribeClient,
-)
+from palio.routing.messages import BrokerLogPage, HomeBroker, Publish, PublishColumns
 from palio.routing.node import Arrived, Node, NodeInput
 
 T = TypeVar("T")

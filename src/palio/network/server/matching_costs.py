@@ -31,8 +31,9 @@ from palio.filters.filter import Filter
 from palio.filters.work_limit import WorkLimit, work_limit
 from palio.network.security.quotas import BrokerLimits, RateLimiter
 from palio.routing import codec
+from palio.routing.client_messages import PublishBatch, PublishClient
 from palio.routing.effects import Client, Requested
-from palio.routing.messages import Publish, PublishBatch, PublishClient
+from palio.routing.messages import Publish
 from palio.routing.node import Arrived, NodeInput
 
 log = logging.getLogger("palio.matching")

@@ -99,7 +99,7 @@ def _describe_client(server: Server, session: Session) -> dict[str, Any]:
         "app": session.app,
         "principal": session.principal.name,
         "address": session.peer,
-        "published": session.published,
+        "published": session.publications.count,
         "subscriptions": [
             {"name": queue.name, "queued": queue.queued, "taken": queue.taken, "dropped": queue.dropped}
             for queue in session.delivery.queues()

@@ -18,6 +18,7 @@ import msgspec
 
 from palio.events import Event
 from palio.filters.filter import Filter
+from palio.routing.client_messages import PublishClient
 from palio.routing.codec import Arrival
 from palio.routing.combinations import Combination
 from palio.routing.delivery.delivery_attempts import DeliveryAttempts
@@ -49,7 +50,7 @@ from palio.routing.effects import (
     Remembered,
     SetTimer,
 )
-from palio.routing.messages import LOCAL, Acknowledge, DeliveryTag, EventId, Publish, PublishClient, Reach
+from palio.routing.messages import LOCAL, Acknowledge, DeliveryTag, EventId, Publish, Reach
 
 RETRY_TIMER: Final = "retry"
 _RETRY_SECONDS: Final = 0.5  # until events whose attempt was not whole are tried again, where all are in reach

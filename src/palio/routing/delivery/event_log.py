@@ -17,6 +17,7 @@ from hashlib import blake2b
 from typing import Final, Generic, NamedTuple, TypeVar
 
 from palio.events import Event
+from palio.routing.client_messages import Accepted, Proceed, Refusal, Refused
 from palio.routing.codec import decode_event
 from palio.routing.delivery.home_interests import HomeInterests
 from palio.routing.delivery.spill import Spill
@@ -32,18 +33,7 @@ from palio.routing.effects import (
     LoggedDeadLetter,
     Reply,
 )
-from palio.routing.messages import (
-    UNKNOWN_AGE,
-    Accepted,
-    AttemptOutcome,
-    DeliveryTag,
-    EventId,
-    Key,
-    Proceed,
-    Publish,
-    Refusal,
-    Refused,
-)
+from palio.routing.messages import UNKNOWN_AGE, AttemptOutcome, DeliveryTag, EventId, Key, Publish
 
 _Key = TypeVar("_Key")
 _IN_TRANSIT: Final = b""  # in place of a destination: events under way, whatever they are for
