@@ -20,8 +20,9 @@ from typing import Any, Generic, Self, TypeVar, cast
 from palio.errors import ConnectionFailed, InvalidArgument
 from palio.events import Event
 from palio.filters.filter import Filter
-from palio.network.client.broker import Broker, LogPage, ReplayPage, connect
+from palio.network.client.broker import Broker, connect
 from palio.network.client.event_stream import ReceivedEvent, Stretch
+from palio.network.client.log_pages import LogPage, ReplayPage
 from palio.network.client.request_reply import Request, Requests
 from palio.network.client.subscription import Subscription, SubscriptionSet
 from palio.network.event_loop import new_event_loop
