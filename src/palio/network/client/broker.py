@@ -500,10 +500,10 @@ def _membership(durable: str | None, group: str | None, key: str | None, ack_tim
     """Membership in a consumer group; None without a group, `InvalidArgument` for options that do not go together."""
     if group is None:
         if key is not None:
-            raise InvalidArgument("key orders the events of a consumer group; name it: group=…")
+            raise InvalidArgument("a key orders the events of a consumer group: name the group too")
         return None
     if durable not in (None, group):
-        raise InvalidArgument("a consumer group is the durable subscription of its name; leave out durable=…")
+        raise InvalidArgument("a consumer group is the durable subscription of its name: name only the group")
     check_text("key", key or "", MAX_NAME_LENGTH)
     if type(ack_timeout) not in (int, float) or not 0 < ack_timeout < inf:
         raise InvalidArgument(f"ack_timeout is a positive number of seconds, not {ack_timeout!r:.80}")

@@ -50,7 +50,7 @@ class Subscription(EventStream):
     ) -> None:
         check_subscription_options(name, confirm, queue, overflow)
         if settings is not None and not durable:
-            raise InvalidArgument("settings of a queue on disk are those of a durable subscription; name it: durable=…")
+            raise InvalidArgument("settings of a queue on disk are those of a durable subscription: name one")
         if durable and completeness:
             raise InvalidArgument("a durable subscription is not told of complete stretches: its events may come later")
         if durable and wanted.validity is not None:

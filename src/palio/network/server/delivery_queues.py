@@ -416,7 +416,7 @@ class ClientDelivery:
                 self.is_cut = True
             if queue.is_over and queue.has_room:
                 queue.is_over = False
-                self._host.unblock(queue)
+                self._host.backpressure.unblock(queue)
         return batch
 
     def offer_stretch(self, stretch: Complete) -> None:

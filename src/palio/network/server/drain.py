@@ -51,7 +51,7 @@ class Drain:
             "clients": len(clients),
             "events": sum(queue.queued for session in clients for queue in session.delivery.queues()),
             "links": self._waiting_for_links(),
-            "seconds": max(0.0, self._deadline - self._server.loop.time()),
+            "seconds_left": max(0.0, self._deadline - self._server.loop.time()),
         }
 
     def _is_done(self) -> bool:

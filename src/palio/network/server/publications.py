@@ -217,14 +217,14 @@ class Publications:
         elif refusal.kind == "busy":  # stays pending: no answer is the backpressure on its publisher
             request = self._pending[refusal.number][0]
             self._busy[refusal.number] = _Busy(request, refusal.reason)
-            self._host.set_waiting(self._client, True)
+            self._host.backpressure.set_waiting(self._client, True)
         else:
             self.answer(refusal.number, error_of_refusal(refusal.kind, refusal.reason))
 
     def repeat_busy(self) -> None:
         """Hand over again what found no room."""
         busy, self._busy = self._busy, {}
-        self._host.set_waiting(self._client, False)
+        self._host.backpressure.set_waiting(self._client, False)
         for number in sorted(busy):  # in the order of publication: those that wait for others may come between
             self._host.request(self._client, busy[number].request)
 
@@ -257,15 +257,15 @@ class Publications:
             if first <= number < first + busy.events:
                 if number == first + busy.events - 1:
                     del self._busy[first]
-                    self._host.set_waiting(self._client, bool(self._busy))
+                    self._host.backpressure.set_waiting(self._client, bool(self._busy))
                 return busy.reason
-        return f"{self._host.confirmations_wait_for}; it may still be accepted"
+        return f"{self._host.backpressure.reason_for(self._client)}; it may still be accepted"
 
     def close(self, error: PalioError) -> None:
         """Answer everything that is pending with an error: the client is gone."""
         self._is_open = False  # first: an answer below may lead to another publication
         publications, self._pending, self._busy = self._pending, {}, {}
-        self._host.set_waiting(self._client, False)
+        self._host.backpressure.set_waiting(self._client, False)
         if self._confirm_timer is not None:
             self._confirm_timer.cancel()
         for _, on_answer in publications.values():

@@ -189,9 +189,9 @@ class Session:
                 self.principal.name, "hold publishers back", "overflow `block` needs the grant may_block"
             )
         granted = effective_filter(wanted, self.principal, self._limits)
-        self._host.matching_costs.check_slow_patterns(self.principal.name, granted)
+        self._host.conditions.costs.check_slow_patterns(self.principal.name, granted)
         if durable:
-            self._host.put_aside.check(durable_client(self.principal, name), name, granted)
+            self._host.conditions.put_aside.check(durable_client(self.principal, name), name, granted)
         check_subscription_quota(self._host, self.principal, self._quotas, name, durable)
         self._quotas.subscriptions.take(self.principal.name)
         delivery_queue: DeliveryQueue | DurableConsumer | None = self.delivery.queue_of_set(set_name)
@@ -290,7 +290,8 @@ class Session:
         if name in self._network_requests:
             self._network_requests.pop(name)[1].cancel()
         if delivery_queue is not None:
-            self._host.unblock(delivery_queue)  # nothing will empty it any more, and publishers must not wait for it
+            # Nothing will empty it any more, and publishers must not wait for it.
+            self._host.backpressure.unblock(delivery_queue)
             delivery_queue.close()
 
     def move(self, name: str, homes: Iterable[HomeBroker]) -> None:
@@ -409,7 +410,7 @@ class Session:
             self.detach(name)
         # Before `ClientGone`: events that are still under way to this client count as dropped from now on.
         self._host.clients.pop(self.client, None)
-        self._host.matching_costs.remove_client(self.client)
+        self._host.conditions.costs.remove_client(self.client)
         self._host.enqueue(ClientGone(self.client))
         self._advertisement_leases.close()
         self.publications.close(gone)
@@ -473,7 +474,7 @@ class Session:
 
     def _on_queue_over(self, delivery_queue: DeliveryQueue) -> None:
         if delivery_queue.overflow == "block":
-            self._host.block(delivery_queue, self._flow.block_seconds, self.principal.name)
+            self._host.backpressure.block(delivery_queue, self._flow.block_seconds, self.principal.name)
         elif self.failure is None:
             self.failure = LimitReached(
                 "queue", delivery_queue.limits.events, f"too many events wait for {delivery_queue.name!r}"

@@ -230,7 +230,7 @@ class DurableDelivery:
         self.is_dirty = True
         event = arrival.message
         if event.kept is None:
-            self.queues.take(recipients, event)
+            self.queues.take(recipients, event, arrival.interface)
             return
         identity, attempt = event.kept.identity, event.kept.attempt
         # Only the broker that accepted an event knows all home brokers that it must reach.
@@ -238,7 +238,7 @@ class DurableDelivery:
         self._short.discard(event.id)
         # Where a queue is full the attempt ends as not whole, and the broker that accepted the event retries for that
         # queue: nothing is held in memory here.
-        is_whole = self.queues.take_durable(recipients, event, identity) and is_whole
+        is_whole = self.queues.take_durable(recipients, event, identity, arrival.interface) and is_whole
         is_written = self.queues.is_written(identity, event.id, attempt)
         self._attempts.begin(event.id, attempt, arrival.interface, links, is_written, is_whole)
 

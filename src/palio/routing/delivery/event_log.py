@@ -281,7 +281,7 @@ class EventLog:
         self._window.add(logged.key)
         self._hold(event)
         confirming = self._confirming.pop(_identity(logged), ())
-        self._effects += [Reply(client, Accepted(number)) for client, number in confirming]
+        self._effects += [Reply(client, Accepted(number), event.id) for client, number in confirming]
 
     def on_write_failed(self, logged: Logged, reason: str, kind: Refusal) -> None:
         self._decoded.pop(logged.event.id, None)
