@@ -83,10 +83,15 @@ _COSTLY_TEXT: Final = re.compile(r"LIKE|\w\(|\|\|")
 """What the canonical text of every condition with a pattern or a call has; others may have it in a literal."""
 
 
+def is_free(wanted: Filter) -> bool:
+    """Whether a filter certainly has no pattern and no call, by its text: the tree of a filter from a store would have
+    to be parsed first (`stored_filter`)."""
+    return _COSTLY_TEXT.search(str(wanted)) is None
+
+
 def evaluation_cost(wanted: Filter) -> EvaluationCost:
     """The cost of a filter; costs time in its size, and some milliseconds for a new regular expression."""
-    # By the text, which every filter of a store has, where its tree would have to be parsed first (`stored_filter`).
-    if _COSTLY_TEXT.search(str(wanted)) is None:
+    if is_free(wanted):
         return _FREE
     return EvaluationCost(tuple(part for part in _parts(wanted) if part.steps or part.noted in _NOTED_FUNCTIONS))
 
