@@ -63,7 +63,9 @@ class NetworkConstants(Struct, frozen=True, array_like=True):
                 "propagation": combination.propagation,
                 "forwarding": combination.forwarding,
                 "advertisements": combination.advertisements,
-                "upkeep": combination.upkeep,
+                "tables": combination.tables,
+                "crash_log": combination.crash_log,
+                "paths": combination.paths,
                 **{name: value for name, value in sorted(options.items()) if name not in LOCAL_OPTIONS},
             }
         )

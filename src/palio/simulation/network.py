@@ -30,7 +30,15 @@ from palio.routing.combinations import Combination
 from palio.routing.durable_settings import DurableSettings
 from palio.routing.effects import Deliver, QueueFree, QueueFull, Reply, Requested
 from palio.routing.forwarding.precomputed_headers import TableSnapshot
-from palio.routing.strategies import ForwardingChoice, Options, Propagation, name_and_options
+from palio.routing.strategies import (
+    CrashLog,
+    ForwardingChoice,
+    Options,
+    PathUpkeep,
+    Propagation,
+    TableUpkeep,
+    name_and_options,
+)
 from palio.simulation import topologies
 from palio.simulation.clients import Clients
 from palio.simulation.engine import Engine
@@ -64,7 +72,9 @@ class Network(ObservedNetwork):
         propagation: str | Propagation = "identity",
         forwarding: str | ForwardingChoice = "content",
         advertisements: bool = False,
-        upkeep: str = "hard",
+        tables: str | TableUpkeep = "hard",
+        crash_log: str | CrashLog = "none",
+        paths: str | PathUpkeep = "tree",
         seed: int = 0,
         options: Mapping[str, Any] | Sequence[Options] = (),
         sealing_keys: Mapping[int, Sequence[bytes]] | None = None,
@@ -83,13 +93,16 @@ class Network(ObservedNetwork):
             raise InvalidArgument(f"a network is made of a Topology, not {type(topology).__name__}; or by Network.line")
         _check_seed(seed)
         chosen = {"circles": True} if topology.has_circles else {}
-        given = [name_and_options(each) for each in (propagation, forwarding)]
+        given = [name_and_options(each) for each in (propagation, forwarding, tables, crash_log, paths)]
         for each in (*_given_options(options), *(own for _, own in given)):
             chosen |= each
         if sealing_keys is not None:
             chosen["sealed"] = True
         self.topology = topology
-        self.combination = Combination(given[0][0], given[1][0], advertisements, upkeep, chosen)
+        spread, forward, *upkeep = (name for name, _ in given)
+        self.combination = Combination(
+            spread, forward, advertisements, tables=upkeep[0], crash_log=upkeep[1], paths=upkeep[2], options=chosen
+        )
         self.seed = seed
         self.history = History(bool(chosen.get("disk")), advertisements)
         self._unsettled = True

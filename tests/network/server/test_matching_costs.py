@@ -30,7 +30,7 @@ class Budget:
             BrokerLimits(matching_share=0.5, matching_burst_seconds=2.0),
             lambda: self.now,
             lambda call: asyncio.Future(),
-            lambda client: client.split(".")[0],
+            lambda client, name: client.split(".")[0],
             self._on_over,
         )
 

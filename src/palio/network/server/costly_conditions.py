@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from palio.errors import LimitReached
+from palio.filters.evaluation_cost import is_free
 from palio.filters.filter import Filter
 from palio.network.security.quotas import BrokerLimits, check_cost
 from palio.network.server.durable_consumers import DURABLE_CLIENT_PREFIX, owner_of
@@ -40,6 +41,8 @@ class CostlyConditions:
         """
         self.put_aside.read()
         for client, name, wanted in list(self._host.subscriptions_of_clients(DURABLE_CLIENT_PREFIX)):
+            if is_free(wanted):
+                continue  # of hundreds of thousands, nearly all
             self.costs.add(client, name, wanted)
             try:
                 check_cost(wanted, self.costs.limits)

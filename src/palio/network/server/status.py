@@ -36,6 +36,9 @@ def status_of(server: Server) -> dict[str, Any]:
             "propagation": server.settings.propagation,
             "forwarding": server.settings.forwarding,
             "advertisements": server.settings.advertisements,
+            "tables": server.settings.tables,
+            "crash_log": server.settings.crash_log,
+            "paths": server.settings.paths,
         },
         "neighbours": server.neighbours.describe(),
         "clients": [
