@@ -52,6 +52,7 @@ from palio.network.gateway.subscription_request import (
 from palio.network.security.authorization import Principal, check_operator, check_status, published_by
 from palio.network.security.quotas import check_condition
 from palio.network.security.tls import CurrentTls
+from palio.network.server import durable_administration
 from palio.network.server.delivery_queues import GroupOptions
 from palio.network.server.durable_subscriptions import (
     acknowledge_one,
@@ -265,6 +266,7 @@ class Gateway:
         name = check_subscription_name(request.path_params["name"])
         limits = self._server.settings.limits
         asked = read_condition_request(await self._callers.body(request), limits)
+        settings = None if asked.limits is None else asked.limits.to_settings()
         wanted = await self._server.read_condition(check_condition(asked.where, limits), asked.language, principal)
         session = self._server.open_session(principal, "http", peer=peer_of(request))
         try:
@@ -272,7 +274,11 @@ class Gateway:
             # A request for what stands already disturbs no consumer.
             if not is_subscribed(self._server.host, principal, name, wanted, limits):
                 await until_free(self._server.host, session, name)
-                await subscribe_durable(session, name, wanted)
+                await subscribe_durable(session, name, wanted, settings=settings)
+            elif settings is not None:
+                limited, on_answer = answer_future()
+                durable_administration.limit(self._server, principal, name, settings, on_answer)
+                await limited
         finally:
             self._server.close_session(session, "subscribed")
         granted = durable_filter(self._server.host, principal, name)

@@ -197,11 +197,16 @@ def request_durable(
 
 
 async def subscribe_durable(
-    session: Session, name: str, wanted: Filter, group: GroupOptions | None = None, credit: int | None = None
+    session: Session,
+    name: str,
+    wanted: Filter,
+    group: GroupOptions | None = None,
+    credit: int | None = None,
+    settings: DurableSettings | None = None,
 ) -> None:
     """Subscribe durably, and wait for the confirmation."""
     done, on_answer = answer_future()
-    request_durable(session, name, wanted, on_answer, group=group, credit=credit)
+    request_durable(session, name, wanted, on_answer, group=group, credit=credit, settings=settings)
     await done
 
 
