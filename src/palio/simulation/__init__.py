@@ -17,12 +17,14 @@ from palio.routing.strategies import (
 from palio.simulation.history import Advertisement, Delivery, Subscription
 from palio.simulation.network import Network
 from palio.simulation.oracle import Verdict
+from palio.simulation.peer_network import ChordNetwork
 from palio.simulation.topologies import Topology
 
 __all__ = [
     "Advertisement",
     "Bloom",
     "BrokerOptions",
+    "ChordNetwork",
     "Content",
     "Covering",
     "Delivery",
