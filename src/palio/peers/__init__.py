@@ -1,1 +1,1 @@
-"""Rendezvous without brokers: stateless mappings from subscriptions and events to keys."""
+"""Publish/subscribe without brokers: peers on a Chord ring, and the rendezvous mappings that Spark partitions by."""

@@ -28,6 +28,7 @@ from palio.simulation.faults import (
 from palio.simulation.history import Advertisement, Delivery, Subscription
 from palio.simulation.network import Network
 from palio.simulation.oracle import Verdict
+from palio.simulation.peer_network import ChordNetwork
 from palio.simulation.properties import Violation
 from palio.simulation.shrinking import shrink
 from palio.simulation.topologies import Topology
@@ -36,6 +37,7 @@ __all__ = [
     "Advertisement",
     "Bloom",
     "BrokerOptions",
+    "ChordNetwork",
     "ClockJump",
     "Content",
     "Covering",

@@ -50,6 +50,7 @@ from palio.simulation.hosts import Host
 from palio.simulation.links import Edge
 from palio.simulation.observation import ObservedNetwork
 from palio.simulation.oracle import Verdict, judge
+from palio.simulation.peer_network import ChordNetwork
 from palio.simulation.properties import Violation, find_undelivered, find_unsafe
 from palio.simulation.topologies import Topology, check_delay, component_labels
 
@@ -133,6 +134,12 @@ class Network(ObservedNetwork):
         self.cancellations = self._clients.cancellations
 
     # Shapes
+
+    @staticmethod
+    def chord(peers: int, **choices: Any) -> ChordNetwork:
+        """No brokers at all: peers on a Chord ring, on which subscriptions and events meet. Its choices are those of
+        `ChordNetwork`."""
+        return ChordNetwork(peers, **choices)
 
     @classmethod
     def line(cls, brokers: int, **choices: Any) -> Self:

@@ -1,0 +1,54 @@
+"""Key space: rendezvous keys of a mapping as positions on a ring.
+
+The cells of an axis keep their order on the ring, so that a range of values is a run of positions, which few nodes own.
+Each axis begins somewhere else, by its number; otherwise the low values of all attributes would meet at one node.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+from palio.events import Event
+from palio.filters.filter import Filter
+from palio.peers.histograms import on_ring
+from palio.peers.rendezvous_mappings import Arc, Key, KeyMapping, alternatives
+from palio.peers.ring import Ring, Runs, union_runs
+
+
+@dataclass(frozen=True)
+class KeySpace:
+    """A mapping on a ring: what every peer must know to find the keys of subscriptions and events."""
+
+    ring: Ring
+    mapping: KeyMapping
+
+    def arcs_of(self, wanted: Filter) -> tuple[Arc, ...]:
+        """The keys of a subscription (SK)."""
+        return tuple(self.mapping.subscription_keys(alternatives(wanted)))
+
+    def keys_of(self, event: Event) -> tuple[Key, ...]:
+        """The keys of an event (EK)."""
+        return tuple(self.mapping.event_keys(event.attributes))
+
+    def position_of(self, key: Key) -> int:
+        """The position of a key."""
+        return (
+            on_ring(key.cell, self.mapping.sizes[key.axis], self.ring.bits) + self._begins[key.axis]
+        ) % self.ring.size
+
+    def positions_of(self, arcs: Iterable[Arc]) -> Runs:
+        """The positions of ranges of keys."""
+        return union_runs(
+            self.ring.runs(self.position_of(Key(arc.axis, arc.first)), self.position_of(Key(arc.axis, arc.last)))
+            for arc in arcs
+        )
+
+    def positions_of_keys(self, keys: Iterable[Key]) -> Runs:
+        return union_runs(((place, place),) for place in map(self.position_of, keys))
+
+    @cached_property
+    def _begins(self) -> Mapping[int, int]:
+        axes = range(len(self.mapping.sizes))
+        return {axis: self.ring.position_of(f"axis {axis}") if axis else 0 for axis in axes}

@@ -1,0 +1,440 @@
+"""Simulated network of peers in virtual time: a Chord ring on which subscriptions and events meet, without brokers.
+
+`Network.chord` makes one. It begins as a stable ring, as if its peers had joined long ago; `join`, `leave` and `crash`
+change it while it runs. Peers need time to repair the ring: `run` ends when nothing that clients asked for is under
+way, and `run(seconds)` lets time pass. Everything follows from the seed.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from math import inf
+from random import Random
+from typing import Any, Final, NamedTuple
+
+from palio.errors import InvalidArgument
+from palio.events import Event
+from palio.filters.filter import Filter
+from palio.peers.chord import Membership
+from palio.peers.histograms import Histogram
+from palio.peers.key_space import KeySpace
+from palio.peers.messages import Cast, Confirmed, Deliver, Effect, Failed, Message, Send, SetTimer
+from palio.peers.peer import Peer, PeerSettings
+from palio.peers.rendezvous_mappings import (
+    AttributeSplit,
+    KeyMapping,
+    KeySpaceSplit,
+    SelectiveAttribute,
+    alternatives,
+)
+from palio.peers.ring import Ring
+from palio.simulation.engine import EventQueue
+
+MAPPINGS: Final = ("attribute-split", "key-space-split", "selective-attribute")
+_MAX_CELLS_OF_KEY_SPACE: Final = 1 << 20
+_CELLS_PER_PEER: Final = 4  # of an attribute: with fewer cells than peers, some peers would never own a key
+_MAX_RUN_SECONDS: Final = 3_600.0  # without an answer to what a client asked for
+
+
+class _Arrival(NamedTuple):
+    sender: int
+    to: int
+    message: Message
+
+
+class _Refusal(NamedTuple):
+    """A message comes back: there is nobody where it was sent to."""
+
+    sender: int
+    to: int
+    message: Message
+
+
+class _Expiry(NamedTuple):
+    node: int
+    peer: Peer
+    name: str
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PeerSubscription:
+    """A subscription of a peer's client."""
+
+    number: int
+    at: int
+    wanted: Filter
+
+    def __str__(self) -> str:
+        return f"subscription {self.number} at peer {self.at}: {self.wanted}"
+
+
+@dataclass(frozen=True, slots=True)
+class PeerDelivery:
+    """The delivery of an event to a subscription, at a virtual time."""
+
+    subscription: PeerSubscription
+    event: Event
+    time: float
+
+
+@dataclass(frozen=True, slots=True)
+class PeerVerdict:
+    """Pairs of subscriptions and events that should have been delivered and were not, or the reverse, or twice."""
+
+    missing: tuple[tuple[PeerSubscription, Event], ...]
+    wrong: tuple[tuple[PeerSubscription, Event], ...]
+    repeated: tuple[tuple[PeerSubscription, Event], ...]
+    required: int
+
+    @property
+    def is_right(self) -> bool:
+        return not (self.missing or self.wrong or self.repeated)
+
+
+class ChordNetwork:
+    """Peers on a Chord ring.
+
+    >>> net = ChordNetwork(100, mapping="selective-attribute", seed=1)
+    >>> desk = net.subscribe(at=3, where="price > 100")
+    >>> event = net.publish(at=42, event={"price": 120})
+    >>> net.run()
+    >>> [(each.subscription is desk, each.event.get("price")) for each in net.deliveries]
+    [(True, 120)]
+    """
+
+    def __init__(
+        self,
+        peers: int,
+        *,
+        mapping: str | KeyMapping = "selective-attribute",
+        replicas: int = 3,
+        seed: int = 0,
+        bits: int = 64,
+        sample: Iterable[Mapping[str, Any] | Event] | None = None,
+        delay: float = 0.05,
+        period: float = 1.0,
+        lease: float = 60.0,
+    ) -> None:
+        """A stable ring of so many peers, whose positions are drawn from the seed.
+
+        The `mapping` from subscriptions and events to keys is one that was made, or a name. A name needs to know which
+        attributes there are and how their values are spread: by a `sample` of events, or else by the subscriptions that
+        were made before the network first runs. Any mapping is right for every subscription and event; how evenly the
+        load is spread depends on the sample.
+        """
+        _check_count("peers", peers, 1)
+        _check_count("replicas", replicas, 1)
+        if isinstance(mapping, str) and mapping not in MAPPINGS:
+            raise InvalidArgument(f"there is no mapping {mapping!r:.80}; known are {', '.join(MAPPINGS)}")
+        self.ring = Ring(bits)
+        if peers > self.ring.size:
+            raise InvalidArgument(f"a ring of {bits} bits has no room for {peers} peers")
+        self.settings = PeerSettings(
+            replicas=replicas, successors=max(2 * replicas, 4), period=period, retry=20 * delay + period, lease=lease
+        )
+        self.delay = delay
+        self.deliveries: list[PeerDelivery] = []
+        self.confirmations: dict[PeerSubscription | str, float] = {}  # when subscriptions, and events by id, were done
+        self.failures: list[PeerSubscription | str] = []
+        self.messages: Counter[str] = Counter()
+        self.hops: Counter[str] = Counter()  # one-hop messages, by what the m-cast carries
+        self._random = Random(seed)
+        self._queue: EventQueue[_Arrival | _Refusal | _Expiry] = EventQueue()
+        self._mapping = mapping
+        self._sample = None if sample is None else [_event(each) for each in sample]
+        self._keys: KeySpace | None = None if isinstance(mapping, str) else KeySpace(self.ring, mapping)
+        self._positions = self._random.sample(range(self.ring.size), peers) if bits < 63 else self._draw(peers)
+        self._peers: dict[int, Peer] = {}  # by position, those that are up
+        self._waiting: list[PeerSubscription] = []
+        self._subscriptions: list[PeerSubscription] = []
+        self._ended: set[PeerSubscription] = set()
+        self._published: list[tuple[Event, frozenset[PeerSubscription]]] = []
+        self._requests: dict[tuple[int, int], PeerSubscription | str] = {}
+        if self._keys is not None:
+            self._build(self._keys)
+
+    # Clients
+
+    @property
+    def now(self) -> float:
+        return self._queue.now
+
+    def subscribe(self, at: int, where: Any, *, language: str = "sql") -> PeerSubscription:
+        """Subscribe at a peer, by its number."""
+        wanted = where if isinstance(where, Filter) else Filter.parse(where, language=language)
+        self._check_up(at)
+        made = PeerSubscription(len(self._subscriptions) + 1, at, wanted)
+        self._subscriptions.append(made)
+        if self._keys is None:
+            self._waiting.append(made)
+        else:
+            self._install(made)
+        return made
+
+    def unsubscribe(self, subscription: PeerSubscription) -> None:
+        """End a subscription."""
+        if subscription in self._ended or subscription not in self._subscriptions:
+            raise InvalidArgument(f"there is no {subscription}")
+        self._ended.add(subscription)
+        if subscription in self._waiting:
+            self._waiting.remove(subscription)
+            return
+        peer = self._peer(subscription.at)
+        self._requests[peer.node, peer.unsubscribe(str(subscription.number))] = subscription
+        self._carry_out(peer)
+
+    def publish(self, at: int, event: Event | Mapping[str, Any]) -> Event:
+        """Publish an event at a peer, once all subscriptions made before are in place."""
+        self._check_up(at)
+        self.run()
+        made = _event(event)
+        wanting = frozenset(
+            each for each in self._subscriptions if self._is_in_place(each) and each.wanted.matches(made)
+        )
+        self._published.append((made, wanting))
+        peer = self._peer(at)
+        self._requests[peer.node, peer.publish(made)] = made.id
+        self._carry_out(peer)
+        return made
+
+    def _is_in_place(self, subscription: PeerSubscription) -> bool:
+        return subscription in self.confirmations and subscription not in self._ended and self._is_up(subscription.at)
+
+    def verdict(self) -> PeerVerdict:
+        """Compare deliveries with brute force: what every subscription in place would get by itself."""
+        delivered = Counter((each.subscription, each.event.id) for each in self.deliveries)
+        missing, wrong, repeated, required = [], [], [], 0
+        for event, wanting in self._published:
+            for subscription in self._subscriptions:
+                count = delivered[subscription, event.id]
+                pair = subscription, event
+                required += subscription in wanting
+                if subscription in wanting and not count and self._is_up(subscription.at):
+                    missing.append(pair)
+                if count and not subscription.wanted.matches(event):
+                    wrong.append(pair)
+                if count > 1:
+                    repeated.append(pair)
+        return PeerVerdict(tuple(missing), tuple(wrong), tuple(repeated), required)
+
+    # Peers that come and go
+
+    def join(self, contact: int | None = None) -> int:
+        """Let a new peer join, by a peer it knows; the number of the new one."""
+        known = contact if contact is not None else self._random.choice(self._numbers_up())
+        asked = self._peer(known)
+        position = self._draw(1)[0] if self.ring.bits >= 63 else self._free_position()
+        self._positions.append(position)
+        assert self._keys is not None
+        peer = Peer(position, self._keys, self.settings)
+        self._peers[position] = peer
+        peer.join(asked.node)
+        self._carry_out(peer)
+        return len(self._positions) - 1
+
+    def leave(self, peer: int) -> None:
+        """Let a peer finish what its client asked for, hand over what it stores, and go."""
+        self.run()
+        leaving = self._peer(peer)
+        leaving.leave()
+        self._carry_out(leaving)
+        self._remove(leaving)
+
+    def crash(self, peer: int) -> None:
+        """Let a peer end without a word."""
+        self._remove(self._peer(peer))
+
+    def is_up(self, peer: int) -> bool:
+        return self._is_up(peer)
+
+    def _remove(self, peer: Peer) -> None:
+        del self._peers[peer.node]
+        for each in [each for each in self._requests if each[0] == peer.node]:
+            self.failures.append(self._requests.pop(each))
+
+    # Time
+
+    def run(self, seconds: float | None = None) -> None:
+        """Let time pass: so many seconds, or until everything that clients asked for is done."""
+        if seconds is not None and not 0 <= seconds < inf:
+            raise InvalidArgument(f"a time to run is a number of seconds from 0 on, not {seconds!r:.80}")
+        self._start()
+        until = self.now + (_MAX_RUN_SECONDS if seconds is None else seconds)
+        while (at := self._queue.next_time()) is not None and at <= until:
+            if seconds is None and not self._requests:
+                return
+            for each in self._queue.advance():
+                self._handle(each)
+        if seconds is not None and self.now < until:
+            self._queue.now = until
+
+    # What researchers measure
+
+    def stored(self) -> list[int]:
+        """The number of interests that each peer stores, copies included."""
+        return [len(peer.store) for peer in self._peers.values()]
+
+    def memberships(self) -> dict[int, Membership]:
+        """The places of all peers on the ring, by position."""
+        return {position: peer.membership for position, peer in self._peers.items()}
+
+    # Internals
+
+    def _handle(self, each: _Arrival | _Refusal | _Expiry) -> None:
+        if isinstance(each, _Arrival):
+            peer = self._peers.get(each.to)
+            if peer is None:
+                self._queue.schedule(self.delay, _Refusal(each.sender, each.to, each.message))
+                return
+            peer.on_message(each.sender, each.message, self.now)
+        elif isinstance(each, _Refusal):
+            peer = self._peers.get(each.sender)
+            if peer is None:
+                return
+            peer.on_unreachable(each.to, each.message, self.now)
+        else:
+            peer = self._peers.get(each.node)
+            if peer is not each.peer:
+                return
+            peer.on_timer(each.name, self.now)
+        self._carry_out(peer)
+
+    def _carry_out(self, peer: Peer) -> None:
+        effects, peer.effects[:] = list(peer.effects), []
+        for effect in effects:
+            self._carry_out_one(peer, effect)
+
+    def _carry_out_one(self, peer: Peer, effect: Effect) -> None:
+        match effect:
+            case Send(to, message):
+                self.messages[type(message).__name__] += 1
+                if isinstance(message, Cast):
+                    self.hops[type(message.payload).__name__] += 1
+                self._queue.schedule(self.delay, _Arrival(peer.node, to, message))
+            case SetTimer(name, after, upkeep):
+                self._queue.schedule(after, _Expiry(peer.node, peer, name), upkeep)
+            case Deliver(id, event):
+                self.deliveries.append(PeerDelivery(self._subscriptions[int(id) - 1], event, self.now))
+            case Confirmed(number):
+                what = self._requests.pop((peer.node, number), None)
+                if what is not None:
+                    self.confirmations[what] = self.now
+            case Failed(number, _):
+                what = self._requests.pop((peer.node, number), None)
+                if what is not None:
+                    self.failures.append(what)
+
+    def _install(self, made: PeerSubscription) -> None:
+        peer = self._peer(made.at)
+        self._requests[peer.node, peer.subscribe(str(made.number), made.wanted, self.now)] = made
+        self._carry_out(peer)
+
+    def _start(self) -> None:
+        """Settle the mapping, and build the ring, when the network first runs."""
+        if self._keys is None:
+            self._keys = KeySpace(self.ring, self._plan())
+            self._build(self._keys)
+            waiting, self._waiting = self._waiting, []
+            for each in waiting:
+                self._install(each)
+
+    def _plan(self) -> KeyMapping:
+        """The mapping of a name, for the attributes and values that the sample or the first subscriptions show."""
+        conditions: dict[str, list[Any]] = {}
+        for each in self._waiting:
+            for alternative in alternatives(each.wanted):
+                for name, values in alternative.items():
+                    conditions.setdefault(name, []).append(values)
+        samples: dict[str, list[Any]] = {}
+        for event in self._sample or ():
+            for name, value in event.attributes.items():
+                samples.setdefault(name, []).extend(value if isinstance(value, tuple) else (value,))
+        names = sorted(samples.keys() | conditions.keys())
+        cells = _CELLS_PER_PEER * len(self._positions)
+        if self._mapping == "key-space-split" and names:
+            # The cells of all attributes multiply.
+            most = min(_MAX_CELLS_OF_KEY_SPACE, max(cells, 2 ** len(names)))
+            cells = max(2, round(most ** (1 / len(names))))
+        histograms = {name: Histogram.of(samples.get(name, ()), cells, conditions.get(name, ())) for name in names} or {
+            "id": Histogram.of((), 1)
+        }
+        match self._mapping:
+            case "attribute-split":
+                return AttributeSplit(histograms)
+            case "key-space-split":
+                return KeySpaceSplit(histograms)
+        return SelectiveAttribute(histograms)
+
+    def _build(self, keys: KeySpace) -> None:
+        """Peers on a stable ring, with the tables that maintenance would arrive at."""
+        ordered = sorted(self._positions)
+        places = {position: place for place, position in enumerate(ordered)}
+        for position in self._positions:
+            peer = self._peers[position] = Peer(position, keys, self.settings)
+            place, count = places[position], len(ordered)
+            following = [
+                ordered[(place + each) % count] for each in range(1, min(self.settings.successors, count - 1) + 1)
+            ]
+            if not following:
+                peer.membership.found_ring()
+            else:
+                peer.membership.restore(ordered[place - 1], following, self._fingers(position, ordered))
+            peer.effects.append(SetTimer("upkeep", self._random.random() * self.settings.period, upkeep=True))
+            self._carry_out(peer)
+
+    def _fingers(self, position: int, ordered: Sequence[int]) -> dict[int, tuple[int, int | None]]:
+        found: dict[int, tuple[int, int | None]] = {}
+        nearest: int | None = None
+        for power in range(self.ring.bits):
+            target = (position + (1 << power)) % self.ring.size
+            place = bisect_left(ordered, target) % len(ordered)
+            owner = ordered[place]
+            if owner not in (position, nearest):
+                found[power] = owner, ordered[place - 1]
+            nearest = owner
+        return found
+
+    def _draw(self, count: int) -> list[int]:
+        taken = set(getattr(self, "_positions", ()))
+        found: list[int] = []
+        while len(found) < count:
+            position = self._random.getrandbits(self.ring.bits)
+            if position not in taken:
+                taken.add(position)
+                found.append(position)
+        return found
+
+    def _free_position(self) -> int:
+        free = sorted(set(range(self.ring.size)) - set(self._positions))
+        if not free:
+            raise InvalidArgument(f"a ring of {self.ring.bits} bits has no room for another peer")
+        return self._random.choice(free)
+
+    def _numbers_up(self) -> list[int]:
+        return [number for number in range(len(self._positions)) if self._is_up(number)]
+
+    def _is_up(self, peer: int) -> bool:
+        return self._keys is None or self._positions[peer] in self._peers
+
+    def _check_up(self, peer: Any) -> None:
+        if type(peer) is not int or not 0 <= peer < len(self._positions):
+            raise InvalidArgument(f"there is no peer {peer!r:.80}; they are 0 to {len(self._positions) - 1}")
+        if not self._is_up(peer):
+            raise InvalidArgument(f"peer {peer} is gone")
+
+    def _peer(self, number: Any) -> Peer:
+        self._start()
+        self._check_up(number)
+        return self._peers[self._positions[number]]
+
+
+def _event(given: Event | Mapping[str, Any]) -> Event:
+    return given if isinstance(given, Event) else Event(given)
+
+
+def _check_count(name: str, given: Any, minimum: int) -> None:
+    if type(given) is not int or given < minimum:
+        raise InvalidArgument(f"{name} is a whole number from {minimum} on, not {given!r:.80}")
