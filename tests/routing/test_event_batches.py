@@ -12,7 +12,19 @@ from palio.errors import WireError
 from palio.events.batches import EventBatch, batch_of_events
 from palio.routing.client_messages import PublishClient, SubscribeClient
 from palio.routing.columnar_codec import bodies_of, decode_batch, encode_batch
-from palio.routing.effects import BatchRequest, Credit, DeliverColumns, Drop, Effect, LinkDown, LinkUp, Received, Send
+from palio.routing.effects import (
+    BatchRequest,
+    Credit,
+    DeliverColumns,
+    Drop,
+    Effect,
+    LinkDown,
+    LinkUp,
+    Persist,
+    Queued,
+    Received,
+    Send,
+)
 from palio.routing.event_batches import BatchArrival
 from palio.routing.messages import LOCAL, Begin, EventId, Publish, PublishColumns
 from tests.routing.lone_broker import Alone, subscription, wanted
@@ -52,6 +64,28 @@ def test_rows_are_delivered_by_subscription_without_single_events() -> None:
         "other": {("all",): [0, 1, 2, 3, 4, 5]},
     }
     assert alone.broker.content_reads == 6
+
+
+def test_only_the_rows_that_a_durable_queue_wants_become_single_events() -> None:
+    alone = linked()
+    alone.says(1, subscription("n >= 0"))
+    alone.asks(SubscribeClient("low", wanted("n < 3")), SubscribeClient("kept", wanted("n < 3"), durable=True))
+    alone.asks(SubscribeClient("few", wanted("n = 4"), durable=True), client="home")
+    effects = alone.asks(request(6))
+    assert [type(each) for each in sent(effects)] == [PublishColumns]
+    [delivered] = [each for each in effects if isinstance(each, DeliverColumns)]
+    assert [(client, names, rows.tolist()) for client, groups in delivered.clients for names, rows in groups] == [
+        ("desk", ("low",), [0, 1, 2])
+    ]
+    [written] = [each.records for each in effects if isinstance(each, Persist)]
+    queued = [each for each in written if isinstance(each, Queued)]
+    assert [(each.client, each.names, each.event.id.sequence) for each in queued] == [
+        ("desk", ("kept",), 1),
+        ("desk", ("kept",), 2),
+        ("desk", ("kept",), 3),
+        ("home", ("few",), 5),
+    ]
+    assert bodies_of(decode_batch(request(6).body))[4] == queued[-1].event.body
 
 
 def test_a_link_gets_the_rows_that_are_wanted_behind_it_in_one_message() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from palio import DurableSettings, Event, PalioError
-from palio.simulation import Network
+from palio.simulation import Network, hosts
 
 
 def confirmed(net: Network, at: int, *contents: dict[str, object]) -> list[Event]:
@@ -62,6 +62,30 @@ def test_what_homes_want_is_known_after_a_restart_while_they_are_away() -> None:
     net.restart(0)
     net.run()
     assert net.queue(away) == kept
+
+
+def test_a_restart_reads_a_few_of_many_unfinished_events_and_the_others_when_there_is_room(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(hosts, "RECOVERED_EVENTS", 3)
+    net = Network.line(3, options={"spill": 50, "window": 4})
+    away = net.subscribe(0, "x >= 0", durable=True)
+    desk = net.subscribe(2, "x < 0", durable=True)
+    net.run()
+    net.crash(0)
+    net.run()
+    waiting = confirmed(net, 1, *({"x": x} for x in range(30)))
+    net.crash(1)
+    net.restart(1)
+    net.run()
+    assert net.unfinished(1) == 30
+    others = confirmed(net, 1, {"x": -1}, {"x": -2})
+    assert net.queue(desk) == others
+    net.restart(0)
+    net.run()
+    assert net.queue(away) == waiting
+    assert net.unfinished(1) == 0
+    assert net.verdict().is_right
 
 
 @pytest.mark.parametrize(("on_full", "kept", "letters"), [("drop_oldest", [3, 4], 0), ("dead_letter", [3, 4], 3)])

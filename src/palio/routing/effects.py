@@ -264,11 +264,12 @@ class Remembered(NamedTuple):
     """The state that a broker persisted in its last life."""
 
     records: tuple[Record, ...] = ()
-    unfinished: tuple[Logged, ...] = ()  # in the order in which they were logged
+    unfinished: tuple[Logged, ...] = ()  # the first ones, in the order in which they were logged
     seen: tuple[bytes, ...] = ()  # keys of events, the oldest first
     homes: tuple[BrokerStanding, ...] = ()
     interests: tuple[HomeInterest, ...] = ()
     window: int = DEDUPLICATION_WINDOW_KEYS  # the most keys there may be
+    spilled: tuple[EventId, ...] = ()  # further unfinished events, which are on disk alone
 
 
 class Persist(NamedTuple):

@@ -4,9 +4,9 @@ No Python object is made of a row that nobody takes as one. One search finds all
 and the number of a filter; sorted by filter, they are the rows for each client and each link.
 
 Columns need a forwarding by content alone. Where something here looks at single events (headers, sealing, duplicates
-in circles, link filters, durable queues), the batch is split into the events of its rows, which take the way of events
-that came one by one. So is a batch for a neighbour that does not take batches. Either way the same events arrive, with
-the same ids and numbers, in the order of the batch.
+in circles, link filters), the batch is split into the events of its rows, which take the way of events that came one by
+one. So is a batch for a neighbour that does not take batches, and so are the rows that durable queues here want. Either
+way the same events arrive, with the same ids and numbers, in the order of the batch.
 """
 
 from __future__ import annotations
@@ -167,19 +167,18 @@ class BatchRouter:
 
     @property
     def takes_columns(self) -> bool:
-        """Whether batches are routed as such, unless a durable queue here may want some of their events."""
+        """Whether batches are routed as such."""
         return self._forwarding is not None and not self._link_filters
 
     def route(self, arrival: BatchArrival) -> None:
         forwarding = self._forwarding
-        found = None
-        if forwarding is not None and not self._delivery.has_durable:
-            found = forwarding.find_columns(arrival.batch.columns)
+        found = None if forwarding is None else forwarding.find_columns(arrival.batch.columns)
         if forwarding is None or found is None:
             self._route_singly([Arrival(arrival.interface, each) for each in arrival.events()])
             return
         self.content_reads += len(arrival.batch)
         by_client: _Groups = {}
+        queued: dict[int, list[Recipient]] = {}
         by_link: dict[int, list[Rows]] = {}
         is_delivered = np.zeros(len(arrival.batch), np.bool_)
         for number, rows in _by_filter(*found):
@@ -189,11 +188,28 @@ class BatchRouter:
                     by_link.setdefault(link, []).append(rows)
             if interested.local and self.clients is not None:
                 is_delivered[rows] = True
-                for client, names in self.clients.recipients(interested.local):
-                    by_client.setdefault(client, []).append((names, rows))
+                for recipient in self.clients.recipients(interested.local):
+                    passing = self._take_durable(recipient, rows, queued) if self._delivery.has_durable else recipient
+                    if passing.names:
+                        by_client.setdefault(passing.client, []).append((passing.names, rows))
         self._send(arrival, {link: _union(pieces) for link, pieces in by_link.items()}, is_delivered)
         if by_client:
             self._deliver(arrival, by_client)
+        if queued:
+            wanted = np.array(sorted(queued), np.int64)
+            for row, event in zip(wanted.tolist(), arrival.events(wanted), strict=True):
+                self._delivery.on_routed(Arrival(arrival.interface, event), (), queued[row])
+
+    def _take_durable(self, recipient: Recipient, rows: Rows, queued: dict[int, list[Recipient]]) -> Recipient:
+        """Note the rows that durable subscriptions of a client want; the client with its other subscriptions."""
+        is_durable = self._delivery.queues.is_durable
+        durable = tuple(name for name in recipient.names if is_durable(recipient.client, name))
+        if not durable:
+            return recipient
+        for row in rows.tolist():
+            queued.setdefault(row, []).append(Recipient(recipient.client, durable))
+        passing = tuple(name for name in recipient.names if name not in durable)
+        return Recipient(recipient.client, self._join((passing, ())) if passing else ())
 
     def _deliver(self, arrival: BatchArrival, by_client: _Groups) -> None:
         recipients = tuple(

@@ -315,7 +315,7 @@ class Engine:
         for way in host.ways:
             self.connect(way.edge)
         # An empty batch: unfinished events of the log are routed without any input for them.
-        if remembered.unfinished:
+        if remembered.unfinished or remembered.spilled:
             self.handle(host, ())
 
     def stop(self, host: Host) -> None:

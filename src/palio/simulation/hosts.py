@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Iterator
 from math import inf
+from typing import Final
 
 from palio.routing.client_messages import AdvertiseClient, SubscribeClient, UnadvertiseClient, UnsubscribeClient
 from palio.routing.codec import decode_event
@@ -28,6 +29,8 @@ from palio.routing.effects import (
 from palio.routing.messages import BrokerLogPage, EventId, PastEvent, Publish
 from palio.routing.node import Node
 from palio.simulation.links import Direction
+
+RECOVERED_EVENTS: Final = 10_000  # unfinished ones that a restart reads at once, as a store on disk does
 
 
 class Disk:
@@ -76,7 +79,9 @@ class Disk:
         """The state that a broker restarts with."""
         records = tuple(Record(client, request) for client, request in self.read())
         standings, interests = tuple(self._standings.values()), tuple(self._interests.values())
-        return Remembered(records, tuple(self._unfinished.values()), tuple(self._seen), standings, interests)
+        unfinished = tuple(self._unfinished.values())
+        first, spilled = unfinished[:RECOVERED_EVENTS], tuple(each.event.id for each in unfinished[RECOVERED_EVENTS:])
+        return Remembered(records, first, tuple(self._seen), standings, interests, spilled=spilled)
 
     def fetch(self, fetch: Fetch) -> Fetched:
         """The events of the log that are still unfinished."""

@@ -18,6 +18,7 @@ import pytest
 from palio import Filter
 from palio.errors import StoreError, StoreFull, StoreInUse
 from palio.network.data_directory import DATABASE_FILE
+from palio.network.store import sqlite
 from palio.network.store.interface import Acknowledged, Retention
 from palio.network.store.schema import open_for_writing
 from palio.network.store.sqlite import SqliteStore
@@ -48,6 +49,22 @@ def fill(store: SqliteStore) -> int:
             assert "no room left" in str(full)
             return written
     raise AssertionError("there is always room")
+
+
+def test_a_start_reads_the_first_unfinished_events_and_leaves_the_others_on_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with closing(opened(tmp_path)) as store:
+        store.write([logged(number) for number in range(1, 6)])
+    monkeypatch.setattr(sqlite, "MAX_RECOVERED_EVENTS", 2)
+    with closing(SqliteStore(tmp_path)) as store:
+        recovered = store.open()
+        assert recovered.unfinished == (logged(1), logged(2))
+        assert recovered.spilled == tuple(logged(number).event.id for number in (3, 4, 5))
+        assert store.unfinished(recovered.spilled[1:]) == [logged(4).event, logged(5).event]
+    monkeypatch.setattr(sqlite, "MAX_RECOVERED_BYTES", 1)
+    with closing(SqliteStore(tmp_path)) as store:
+        assert store.open().unfinished == ()
 
 
 def test_only_the_owner_may_read_it(tmp_path: Path) -> None:

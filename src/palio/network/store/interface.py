@@ -68,16 +68,22 @@ def queue_bounds(settings: DurableSettings | None, retention: Retention) -> Queu
 QUEUE_FULL_LETTER: Final = "its durable queue was full"  # the reason of a dead letter
 
 
+# Unfinished events that a start reads into memory; what a broker has under way has the same bounds by default.
+MAX_RECOVERED_EVENTS: Final = 10_000
+MAX_RECOVERED_BYTES: Final = 64 * 2**20
+
+
 class Recovered(NamedTuple):
     """State that a broker starts with."""
 
     node: int  # generated once
     incarnation: int  # grows by one at each start
     records: tuple[Record, ...]  # requests of clients that still stand
-    unfinished: tuple[Logged, ...]  # accepted events not delivered everywhere, in log order
+    unfinished: tuple[Logged, ...]  # the first accepted events not delivered everywhere, in log order
     seen: tuple[bytes, ...]  # duplicate keys, the oldest first
     homes: tuple[BrokerStanding, ...] = ()  # the last durable claim of each broker
     interests: tuple[HomeInterest, ...] = ()  # what each home announced last
+    spilled: tuple[EventId, ...] = ()  # the other such events, which stay on disk until they are asked for
 
 
 class Acknowledged(NamedTuple):

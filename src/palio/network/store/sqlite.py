@@ -18,6 +18,8 @@ from palio.network.data_directory import DataDirectory
 from palio.network.store.disk_space import RESERVE_FILE, DiskSpace, release_reserve
 from palio.network.store.interface import (
     MAX_READ_BYTES,
+    MAX_RECOVERED_BYTES,
+    MAX_RECOVERED_EVENTS,
     DeadLetter,
     LogEntry,
     OnWritten,
@@ -190,20 +192,27 @@ def _recover(connection: sqlite3.Connection, ledger: Ledger, duplicates: int) ->
     for client, standing in records:
         if isinstance(standing, SubscribeClient) and standing.settings is not None:
             ledger.settings[client, standing.name] = standing.settings
-    unfinished = []
+    unfinished: list[Logged] = []
+    spilled: list[EventId] = []
+    unfinished_bytes = 0
     for offset, publisher, data, key in connection.execute(
         "SELECT log.offset, publisher, data, key FROM unfinished JOIN log ON log.offset = unfinished.offset"
         " ORDER BY unfinished.offset"
     ):
         event = codec.decode_message(data)
         assert isinstance(event, Publish)
-        unfinished.append(Logged(event, publisher, key))
         ledger.unfinished[event.id] = (offset, len(data))
+        unfinished_bytes += len(data)
+        # The first are routed at once. Millions may wait for a broker that is away: they are read when there is room.
+        if not spilled and len(unfinished) < MAX_RECOVERED_EVENTS and unfinished_bytes <= MAX_RECOVERED_BYTES:
+            unfinished.append(Logged(event, publisher, key))
+        else:
+            spilled.append(event.id)
     rows = connection.execute("SELECT broker, standing, gone FROM homes ORDER BY broker")
     homes = tuple(BrokerStanding(broker, standing, bool(gone)) for broker, standing, gone in rows)
     seen = read_duplicate_keys(connection, duplicates)
     interests = tuple(map(HomeInterest._make, connection.execute("SELECT * FROM interests ORDER BY broker, bucket")))
-    return Recovered(node, incarnation, records, tuple(unfinished), seen, homes, interests)
+    return Recovered(node, incarnation, records, tuple(unfinished), seen, homes, interests, tuple(spilled))
 
 
 def _read_records(connection: sqlite3.Connection) -> tuple[Record, ...]:

@@ -99,7 +99,9 @@ class DurableDelivery:
         chosen = combination.broker
         self.interests = HomeInterests(node, incarnation, remembered.interests)
         bounds = LogBounds(chosen.spill, chosen.spill_bytes, chosen.window)
-        self._log = EventLog(incarnation, bounds, window, remembered.unfinished, self.interests, tokens, effects)
+        self._log = EventLog(
+            incarnation, bounds, window, remembered.unfinished, remembered.spilled, self.interests, tokens, effects
+        )
         self._short: set[EventId] = set()  # events routed in this batch that cannot reach all that want them
         self.queues = DurableQueues(window, effects)
         self._attempts = DeliveryAttempts(self._log.on_attempt_ended, effects)
@@ -114,7 +116,7 @@ class DurableDelivery:
         self._writing: dict[int, list[Entry]] = {}
         self.has_durable = False  # a plain attribute: it is read for every event
         # A broker with unfinished events routes them in its first batch, without any input for them.
-        self.is_dirty = bool(remembered.homes or remembered.unfinished)
+        self.is_dirty = bool(remembered.homes or remembered.unfinished or remembered.spilled)
         if (self.expected.standing(node) or 0) & IS_HOME:
             self.interests.renew()
         self._show()

@@ -144,6 +144,7 @@ class EventLog:
         bounds: LogBounds,
         window: DeduplicationWindow[bytes],
         unfinished: Iterable[Logged],
+        spilled: Iterable[EventId],
         interests: HomeInterests,
         tokens: Iterator[int],
         effects: list[Effect],
@@ -167,7 +168,7 @@ class EventLog:
         self._ended: dict[EventId, None] = {}  # whose attempt was not whole, until it is known what they wait for
         self._awaiting_retry: dict[EventId, None] = {}
         self.spill = Spill(bounds.events, bounds.bytes)
-        self._released: deque[EventId] = deque()  # from the spill, to be read from disk
+        self._released = deque(spilled)  # from the spill, or left there by an earlier life: to be read from disk
         self._fetches: dict[int, tuple[EventId, ...]] = {}
         # Home brokers within reach that could not write an event lately. One event at a time tries again.
         self.not_writing: set[int] = set()
