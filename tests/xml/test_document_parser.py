@@ -152,6 +152,7 @@ def billion_laughs() -> str:
         ("<a " + " ".join(f"x{n}='1'" for n in range(257)) + "/>", "257 attributes; at most 256"),
         ("<a " + " ".join(f"xmlns:n{n}='u{n}'" for n in range(257)) + "/>", "more than 256 namespace"),
     ],
+    ids=lambda value: value[:40],
 )
 def test_an_attack_is_refused_in_flat_memory(data: str, said: str) -> None:
     raw = data.encode()

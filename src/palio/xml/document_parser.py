@@ -208,9 +208,7 @@ class _DocumentBuilder:
         if depth > limits.depth:
             self._refuse(f"elements are nested deeper than {limits.depth:,} levels")
         if attributes > 2 * limits.attributes:
-            self._refuse(
-                f"an element has {attributes // 2:,} attributes, and at most {limits.attributes:,} are allowed"
-            )
+            self._refuse(f"an element has {attributes // 2:,} attributes; at most {limits.attributes:,} are allowed")
         self._refuse(f"the document has more than {limits.elements:,} elements")
 
     def _start_dtd(self, name: str, system: str | None, public: str | None, has_internal_subset: bool) -> None:
