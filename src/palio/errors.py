@@ -11,6 +11,7 @@ typed fields; its message says what was wrong, where, and what would be right.
       BrokenLanguage
       MissingExtra
       EventError
+        DocumentError
       SubscriptionError
         DuplicateSubscription
         UnknownSubscription (KeyError)
@@ -142,6 +143,21 @@ class EventError(PalioError):
         self.reason = reason
         self.path = path
         super().__init__(f"{path}: {reason}" if path else reason)
+
+
+class DocumentError(EventError):
+    """An XML document that is malformed or exceeds a limit; `line` and `column` count from 1, None where unknown."""
+
+    def __init__(self, reason: str, line: int | None = None, column: int | None = None) -> None:
+        self.line = line
+        self.column = column
+        super().__init__(reason)
+
+    def __str__(self) -> str:
+        return self.reason if self.line is None else f"{self.reason} (line {self.line}, column {self.column})"
+
+    def __reduce__(self) -> tuple[type[DocumentError], tuple[str, int | None, int | None]]:
+        return type(self), (self.reason, self.line, self.column)
 
 
 class SubscriptionError(PalioError):

@@ -32,7 +32,14 @@ class AccessPath:
     """By which part of an index a condition is decided."""
 
     kind: Literal[
-        "attribute", "computed attribute", "pattern", "array elements", "event search", "residual", "every event"
+        "attribute",
+        "computed attribute",
+        "pattern",
+        "document pattern",
+        "array elements",
+        "event search",
+        "residual",
+        "every event",
     ]
     key: str
     """The attribute, or the expression, whose values are looked up; empty where there is none."""
@@ -55,6 +62,8 @@ class AccessPath:
                 return f"pattern on {self.key}, found by the text {self.text!r}"
             case "pattern":
                 return f"pattern on {self.key} without a fixed text: tried on each value"
+            case "document pattern":
+                return f"XPath on {self.key}: asked with all others about each document"
             case "array elements":
                 return f"looked up by the elements of {self.key}"
             case "event search":

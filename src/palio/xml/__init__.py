@@ -1,0 +1,1 @@
+"""XML documents and XPath tree patterns: parsing, matching, containment."""
