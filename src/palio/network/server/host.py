@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple, Protocol, TypeVar, cast
 
 from palio.errors import LimitReached, PalioError
+from palio.filters.evaluation_cost import is_free
 from palio.filters.filter import Filter
 from palio.filters.work_limit import WorkLimit, work_limit
 from palio.network.channel import Channel
@@ -350,6 +351,8 @@ class Host:
         """
         self.put_aside.read()
         for client, name, wanted in list(self.subscriptions_of_clients(DURABLE_CLIENT_PREFIX)):
+            if is_free(wanted):
+                continue  # of hundreds of thousands, nearly all
             self.matching_costs.add(client, name, wanted)
             try:
                 check_cost(wanted, self.matching_costs.limits)
