@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 from palio.errors import InvalidArgument, PalioError
 from palio.routing import messages
 from palio.routing.announcements import OPTIMISER_TIMER, ROUTING_TREES_TOPIC, Announcements
-from palio.routing.client_messages import PublishClient
+from palio.routing.client_messages import PublishClient, SubscribeClient
 from palio.routing.client_requests import ClientRequests, RequestQueue
 from palio.routing.codec import Arrival
 from palio.routing.combinations import Combination
@@ -62,7 +62,8 @@ from palio.routing.messages import Offer, Publish, PublishColumns, Request, Sett
 from palio.routing.routing_tables import RoutingTables
 from palio.routing.sealing import Keyring
 from palio.routing.spanning_tree import ActiveLinks, SpanningTree, fixed_random
-from palio.routing.strategies import Prefix
+from palio.routing.strategies import Leases, Prefix
+from palio.routing.upkeep.leases import LEASE_TIMER, LeaseUpkeep
 
 if TYPE_CHECKING:
     from palio.routing.forwarding.prefix.optimiser_role import OptimiserRole
@@ -95,6 +96,7 @@ class Broker:
         "delivery",
         "incarnation",
         "keys",
+        "leases",
         "link_filters",
         "node",
         "tables",
@@ -114,6 +116,9 @@ class Broker:
         if keys is not None and not combination.is_sealed:
             raise InvalidArgument("keys of sealed events need the option `sealed`, at all brokers of the network")
         self.keys = Keyring() if keys is None and combination.is_sealed else keys
+        requests = (each.request for each in remembered.records)
+        if combination.durable_refusal and any(type(each) is SubscribeClient and each.durable for each in requests):
+            raise InvalidArgument(f"this broker has durable subscriptions: {combination.durable_refusal}")
         self.node = node
         self.incarnation = incarnation
         self.combination = combination
@@ -154,6 +159,12 @@ class Broker:
             if homes is None
             else HomeRoutingTables(node, combination, listener, effects, homes)
         )
+        self.leases: LeaseUpkeep | None = None
+        if isinstance(combination.table_upkeep, Leases):
+            has_mergers = combination.propagation == "merging" and homes is None
+            self.leases = LeaseUpkeep(
+                combination.table_upkeep, self.tables, has_mergers, random, watermark_clock, effects
+            )
         self._hierarchy: Election | None = None
         if combination.is_hierarchical:
             own = candidate_of(node, incarnation, combination.broker.root)
@@ -201,6 +212,7 @@ class Broker:
             tokens,
             effects,
             self.keys,
+            combination.durable_refusal,
         )
         self._postponed: list[tuple[int, Settle]] = []  # queries that wait until home brokers are on disk
         self._jobs = 0
@@ -218,6 +230,8 @@ class Broker:
 
     def handle_batch(self, inputs: Sequence[Input], now: float) -> list[Effect]:
         """Handle everything that happened to this broker at a time."""
+        if self.leases is not None:
+            self.leases.begin_batch(now)
         has_control = False  # an input beside events, after which requests may wait to be written
         for each in inputs:
             # Events first, and past the table of handlers: a batch is mostly events.
@@ -251,6 +265,8 @@ class Broker:
             self._effects.append(Work(job, self._jobs))
         if self._completeness is not None:
             self._completeness.end_batch()
+        if self.leases is not None:
+            self.leases.end_batch()
         # Collaborators hold this very list, so that it is copied rather than replaced.
         effects = self._effects.copy()
         self._effects.clear()
@@ -362,6 +378,8 @@ class Broker:
     def _on_timer(self, fired: TimerFired) -> None:
         if fired.name == RETRY_TIMER:
             self.delivery.on_timer()
+        elif self.leases is not None and fired.name == LEASE_TIMER:
+            self.leases.on_timer()
         elif self._completeness is not None and fired.name == COMPLETENESS_TIMER:
             self._completeness.on_timer()
         elif self._optimiser is not None and fired.name == OPTIMISER_TIMER:
@@ -414,6 +432,12 @@ class Broker:
     def _elections(self) -> list[Election | OptimiserRole]:
         """The election of the optimiser, or of the root of a hierarchy: no network has both."""
         return [each for each in (self._optimiser, self._hierarchy) if each is not None]
+
+    def _on_renewal(self, link: int, message: messages.Renewal) -> None:
+        if self.leases is None:
+            self._effects.append(Drop("no leases here", message))
+        else:
+            self.leases.receive(link, message)
 
     def _on_candidate(self, link: int, message: messages.Candidate) -> None:
         for election in self._elections:
@@ -507,6 +531,7 @@ _CONTROL_HANDLERS: Final[dict[type[messages.Message], Callable[[Broker, int, Any
     messages.Unsubscribe: lambda broker, link, message: broker.tables.on_unsubscribe(link, message.key),
     messages.Advertise: lambda broker, link, message: broker.tables.on_advertise(link, message),
     messages.Unadvertise: lambda broker, link, message: broker.tables.on_unadvertise(link, message.key),
+    messages.Renewal: Broker._on_renewal,
     messages.Settle: Broker._on_settle,
     messages.Settled: lambda broker, link, message: broker._settlement.receive(link, message),
     messages.Announce: Broker._on_announce,

@@ -71,6 +71,7 @@ class RequestQueue:
         "_behind",
         "_carry_out",
         "_collected",
+        "_durable_refusal",
         "_effects",
         "_joining",
         "_keys",
@@ -88,11 +89,14 @@ class RequestQueue:
         tokens: Iterator[int],
         effects: list[Effect],
         keys: Keyring | None = None,
+        durable_refusal: str = "",
     ) -> None:
         """`carry_out` is called at once or when the disk has answered; `withdrawals` are the requests by which a client
         takes back what it has when it leaves; `settings_of` finds the settings that a durable subscription has. `keys`
-        are those of a network with sealed events."""
+        are those of a network with sealed events. `durable_refusal` is the reason why no subscription can be durable
+        here, if there is one."""
         self._keys = keys
+        self._durable_refusal = durable_refusal
         self._settings_of = settings_of
         self._carry_out = carry_out
         self._withdrawals = withdrawals
@@ -106,6 +110,9 @@ class RequestQueue:
     def take(self, client: Client, request: ClientRequest | BatchRequest) -> None:
         if self._keys is not None and self._keys.is_empty and isinstance(request, _REQUESTS_WITH_CONTENT):
             self._refuse_sealed(client, request)
+            return
+        if self._durable_refusal and type(request) is SubscribeClient and request.durable:
+            self._effects.append(Reply(client, Refused(self._durable_refusal, name=request.name)))
             return
         behind = self._behind.get(client)  # None where nothing of this client waits for the disk
         if isinstance(request, DURABLE_REQUESTS) and (behind is None or client in self._joining):

@@ -31,6 +31,7 @@ from palio.routing.strategies import (
     BrokerOptions,
     CrashLog,
     ForwardingChoice,
+    Leases,
     Options,
     PathUpkeep,
     Prefix,
@@ -159,17 +160,68 @@ class Combination:
         return self.is_faulty if self.simulation.session is None else bool(self.simulation.session)
 
     @property
+    def loses_messages(self) -> bool:
+        """Whether links lose messages for good: they are faulty, and no session retransmits."""
+        return self.is_faulty and not self.has_session
+
+    @property
+    def durable_refusal(self) -> str:
+        """The reason why no subscription can be durable; empty where there is none."""
+        if not isinstance(self.table_upkeep, Leases):
+            return ""
+        return (
+            "with leases a broker may forget a subscription until its next renewal, so that a confirmed event could "
+            "miss a durable queue; take other tables than leases"
+        )
+
+    @property
+    def has_timeliness(self) -> bool:
+        """Whether brokers bound the delays of messages: the option says so, or leases need it."""
+        return bool(self.broker.timeliness) or isinstance(self.table_upkeep, Leases)
+
+    @property
     def has_circles(self) -> bool:
         """Whether there may be more than one way between brokers, so that they must agree on a spanning tree."""
         return bool(self.broker.circles)
 
     def _refusal(self) -> str | None:
-        if self.is_faulty and not self.has_session:
-            return "a change is announced only once, and a faulty link may lose it for ever; it needs the session"
-        if self.broker.timeliness and self.simulation.drift > self.broker.max_drift:
+        if self.loses_messages and not isinstance(self.table_upkeep, Leases):
+            return (
+                "a change is announced only once, and a faulty link may lose it for ever; it needs the session, or "
+                "tables under lease"
+            )
+        if self.has_timeliness and self.simulation.drift > self.broker.max_drift:
             return "clocks drift more than max_drift, so that bounds on delays would be wrong"
-        reason = self._refusal_by_paths() or self._refusal_by_completeness() or self._refusal_by_sealing()
-        return reason or self._refusal_by_headers()
+        return (
+            self._refusal_by_leases()
+            or self._refusal_by_paths()
+            or self._refusal_by_completeness()
+            or self._refusal_by_sealing()
+            or self._refusal_by_headers()
+        )
+
+    def _refusal_by_leases(self) -> str | None:
+        chosen = self.table_upkeep
+        if not isinstance(chosen, Leases):
+            return None
+        if self.propagation == "flooding":
+            return "with flooding no filter travels, so that there is nothing to lease"
+        if self.options.get("timeliness") is False:
+            return "leases are extended by the bounds on delays, so that they need timeliness"
+        if chosen.refresh >= chosen.validity:
+            return f"a lease of {chosen.validity:g} s ends before its renewal comes after {chosen.refresh:g} s"
+        if chosen.max_validity < chosen.validity:
+            return f"a validity of {chosen.validity:g} s is above max_validity, {chosen.max_validity:g} s"
+        if self.is_complete:
+            return (
+                "a lease ends without a word to neighbours, so that their watermarks would vouch for events that they "
+                "no longer send"
+            )
+        if self.loses_messages and (self.has_circles or self.has_publisher_trees or self.is_hierarchical):
+            return "brokers agree on a tree by messages that are sent once, and a faulty link may lose them for ever"
+        if self.loses_messages and self.has_optimiser:
+            return "the optimiser's tree is sent once, and a faulty link may lose it for ever"
+        return None
 
     def _refusal_by_paths(self) -> str | None:
         if self.is_hierarchical:
@@ -254,7 +306,10 @@ class Combination:
         directed = ", in a hierarchy" if self.is_hierarchical else ""
         trees = ", along trees of publishers" if self.has_publisher_trees else ""
         sealed = ", with sealed events" if self.is_sealed else ""
-        return f"{self.propagation} propagation and {forwarding} forwarding{advertised}{directed}{trees}{sealed}"
+        leased = ", with leases" if isinstance(self.table_upkeep, Leases) else ""
+        return (
+            f"{self.propagation} propagation and {forwarding} forwarding{advertised}{directed}{trees}{sealed}{leased}"
+        )
 
 
 def own_options(names: Sequence[str], options: Mapping[str, Any]) -> dict[str, Any]:

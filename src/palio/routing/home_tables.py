@@ -95,16 +95,16 @@ class HomeRoutingTables(RoutingTables):
     def send_updates(self) -> None:
         change = self._reduction.change()
         for key, wanted in change.additions.items():
-            self._subscription_updates.add(LOCAL, self._own_key(key), wanted)
+            self.subscription_updates.add(LOCAL, self._own_key(key), wanted)
         for key in change.withdrawals:
-            self._subscription_updates.remove(LOCAL, self._own_key(key))
+            self.subscription_updates.remove(LOCAL, self._own_key(key))
         super().send_updates()
 
     def _own_key(self, key: Key) -> Key:
         # The reductions that drop filters give digests, which other home brokers may have as well.
         return home_key(self._node, key) if self._is_reduced else key
 
-    def _message(self, key: Key, wanted: Filter) -> Subscribe:
+    def subscribe_message(self, key: Key, wanted: Filter) -> Subscribe:
         known = self._known.get(key)
         return Subscribe(key, wanted, self._node if known is None else known[0])
 
@@ -114,7 +114,7 @@ class HomeRoutingTables(RoutingTables):
             self._reduction.add(key, wanted)
             self._listener.add_filter(LOCAL, key, wanted)
             return
-        self._subscription_updates.add(interface, key, wanted)
+        self.subscription_updates.add(interface, key, wanted)
         home, links = self._known[key]
         if home == self._node:
             links[interface] = None
@@ -131,7 +131,7 @@ class HomeRoutingTables(RoutingTables):
             self._reduction.remove(key)
             self._listener.remove_filter(LOCAL, key)
             return
-        self._subscription_updates.remove(interface, key)
+        self.subscription_updates.remove(interface, key)
         home, links = self._known[key]
         del links[interface]
         if not links:

@@ -73,6 +73,21 @@ class Unadvertise(Struct, frozen=True, array_like=True, tag=5):
     key: Key
 
 
+class Renewal(Struct, frozen=True, array_like=True, tag=30):
+    """Subscriptions and advertisements under lease, new ones and renewed ones (`upkeep.leases`).
+
+    They hold for `validity` seconds from their arrival, and for the bound on the delay of this message; or `until` a
+    time of the wall clock, where that is not 0. `age` and `aged_at` are those of `Publish`.
+    """
+
+    validity: Duration
+    subscriptions: tuple[Subscribe, ...] = ()
+    advertisements: tuple[Advertise, ...] = ()
+    age: int = UNKNOWN_AGE
+    aged_at: int = 0
+    until: Time = 0.0
+
+
 class Settle(Struct, frozen=True, array_like=True, tag=6):
     """Query of an echo: answer `Settled` when every broker behind you has handled what was sent before this."""
 
@@ -343,6 +358,7 @@ Control: TypeAlias = (
     | Unsubscribe
     | Advertise
     | Unadvertise
+    | Renewal
     | Settle
     | Settled
     | Announce

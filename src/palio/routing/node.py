@@ -42,8 +42,8 @@ from palio.routing.link_sessions import (
     StreamSession,
     Transmit,
 )
-from palio.routing.messages import Publish, PublishColumns, Watermark
-from palio.routing.retransmission import DatagramSession
+from palio.routing.messages import Publish, PublishColumns, Renewal, Watermark
+from palio.routing.retransmission import BestEffortSession, DatagramSession
 from palio.routing.sealing import Keyring
 from palio.routing.spanning_tree import fixed_random
 from palio.routing.upkeep.timeliness import AgeHeaders, clock_reading
@@ -93,7 +93,7 @@ _REFERENCES_INTERVAL_SECONDS: Final = 5.0  # on an idle link; two drifts of 100 
 class Node:
     """One broker and its links."""
 
-    __slots__ = ("_always_repairs", "_has_streams_only", "_identity", "_sessions", "_wall_clock", "ages", "broker")
+    __slots__ = ("_has_streams_only", "_identity", "_session", "_sessions", "_wall_clock", "ages", "broker")
 
     def __init__(
         self,
@@ -112,11 +112,14 @@ class Node:
         those of an edge broker in a network with sealed events."""
         self.broker = Broker(node, incarnation, combination, remembered, random, watermark_clock, keys)
         self._identity = BrokerIdentity(node, incarnation, constants)
-        self._always_repairs = combination.has_session  # also links that are no datagrams
-        self._has_streams_only = not combination.has_session
+        # The session of every link, where an option decides it; else the link does.
+        self._session: type[DatagramSession] | None = None
+        if combination.is_faulty or combination.has_session:
+            self._session = BestEffortSession if combination.loses_messages else DatagramSession
+        self._has_streams_only = self._session is None
         self._sessions: dict[int, LinkSession] = {}
         self._wall_clock = wall_clock
-        self.ages = AgeHeaders(combination.broker.max_drift) if combination.broker.timeliness else None
+        self.ages = AgeHeaders(combination.broker.max_drift) if combination.has_timeliness else None
 
     def handle_batch(self, inputs: Sequence[NodeInput], now: float) -> list[NodeEffect]:
         """Handle everything that happened at a time; the effects are to be carried out in order."""
@@ -180,7 +183,7 @@ class Node:
                 session.on_disconnected(out)
             return
         if session is None:
-            kind = DatagramSession if self._always_repairs or each.datagrams else StreamSession
+            kind = self._session or (DatagramSession if each.datagrams else StreamSession)
             session = self._sessions[each.link] = kind(each.link, self._identity)
             self._has_streams_only = self._has_streams_only and kind is StreamSession
         touched[each.link] = session
@@ -213,6 +216,8 @@ class Node:
                 message = stamp_written(message, self._identity.node, self._wall_clock())
             if self.ages is not None:
                 message = self.ages.send(message, clock_reading(now))
+        elif type(message) is Renewal and self.ages is not None:
+            message = self.ages.send(message, clock_reading(now))
         data = codec.encode(message)
         if self._has_streams_only:
             # Streams add no numbers: the same bytes go to all links in one effect.

@@ -9,7 +9,7 @@ control.
 
 from __future__ import annotations
 
-from typing import Final
+from typing import ClassVar, Final
 
 from palio.errors import PalioError
 from palio.routing import codec
@@ -81,6 +81,22 @@ class _LaneState:
         return ready
 
 
+class _LossyLane(_LaneState):
+    """One lane without retransmission: what is lost stays lost, and what comes late or twice is dropped."""
+
+    __slots__ = ()
+
+    def assign_number(self, message: bytes, now: float) -> int:
+        self.sent += 1
+        return self.sent
+
+    def receive(self, number: int, message: bytes) -> list[bytes]:
+        if number <= self.handed_up:
+            return []
+        self.handed_up = number
+        return [message]
+
+
 class DatagramSession:
     """Session for a link that may lose, duplicate and reorder frames, and not invent them."""
 
@@ -99,6 +115,8 @@ class DatagramSession:
         "is_up",
     )
 
+    _lane: ClassVar[type[_LaneState]] = _LaneState
+
     def __init__(self, link: int, identity: BrokerIdentity) -> None:
         self._link = link
         self._identity = identity
@@ -111,7 +129,7 @@ class DatagramSession:
         self.is_up = False
         self._connection += 1
         self._peer_connection = self._neighbour = 0
-        self._lanes = (_LaneState(), _LaneState())
+        self._lanes = (self._lane(), self._lane())
         self._granted = CREDIT_WINDOW_EVENTS
         self._interval = _FIRST_RETRANSMISSION_SECONDS
         self._owes_acknowledgement = False
@@ -275,3 +293,14 @@ class DatagramSession:
         self._owes_acknowledgement = False
         kind = codec.kind_of(message) if message else codec.PACKET
         out.effects.append(Transmit((self._link,), codec.encode(packet), _LANES[which], kind))
+
+
+class BestEffortSession(DatagramSession):
+    """Session that shakes hands, keeps order and drops duplicates, and retransmits nothing else than its handshake.
+
+    It is for protocols that repeat what matters by themselves. Credit is counted by the highest number that arrived, so
+    that what is lost uses none.
+    """
+
+    __slots__ = ()
+    _lane = _LossyLane

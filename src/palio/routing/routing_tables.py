@@ -7,6 +7,8 @@ loses the last such advertisement, wherever that was, gets `Cancelled` (Jerzak Â
 
 from __future__ import annotations
 
+from typing import Protocol
+
 from palio.filters.filter import Filter
 from palio.routing.client_messages import Cancelled
 from palio.routing.combinations import Combination
@@ -18,25 +20,39 @@ from palio.routing.propagation.neighbour_updates import (
     Advertised,
     AdvertisedUpdates,
     NeighbourUpdates,
+    Updates,
     reduction_of,
 )
 from palio.routing.propagation.reductions import Unreduced
+
+
+class UpdateWriter(Protocol):
+    """Writes the updates of tables as messages to neighbours, in another way than once each."""
+
+    def open_link(self, link: int) -> None: ...
+
+    def close_link(self, link: int) -> None: ...
+
+    def messages(self, offered: Updates, wanted: Updates) -> list[Send]:
+        """The messages for changes of advertisements and of subscriptions, in the order in which they are sent."""
+        ...
 
 
 class RoutingTables:
     """All filters of one broker, by interface. `listener` is called for each that comes and goes."""
 
     __slots__ = (
-        "_advertisement_updates",
         "_effects",
         "_listener",
         "_served",
-        "_subscription_updates",
+        "advertisement_updates",
         "advertisements",
         "is_dirty",
         "remote_advertisements",
         "remote_subscriptions",
+        "subscription_updates",
         "subscriptions",
+        "writer",
     )
 
     def __init__(self, node: int, combination: Combination, listener: InterestListener, effects: list[Effect]) -> None:
@@ -48,9 +64,10 @@ class RoutingTables:
         self._effects = effects
         # Of filters with home brokers, the home broker has reduced those of its clients, and others pass them on.
         passed_on = Unreduced if combination.has_homes else reduce
-        self._subscription_updates = AdvertisedUpdates(passed_on) if is_limited else NeighbourUpdates(passed_on)
-        self._advertisement_updates = NeighbourUpdates(reduce)
+        self.subscription_updates = AdvertisedUpdates(passed_on) if is_limited else NeighbourUpdates(passed_on)
+        self.advertisement_updates = NeighbourUpdates(reduce)
         self._served = Advertised(Unreduced()) if is_limited else None
+        self.writer: UpdateWriter | None = None  # None where each update is sent once
         self.is_dirty = False  # whether `send_updates` may have something to send
         self.subscriptions = ClientTable(node, per_subscription)
         self.advertisements = ClientTable(node, per_subscription)
@@ -62,19 +79,23 @@ class RoutingTables:
     def open_link(self, link: int) -> None:
         self.is_dirty = True
         self._listener.open_link(link)
-        self._subscription_updates.open_link(link)
-        self._advertisement_updates.open_link(link)
+        self.subscription_updates.open_link(link)
+        self.advertisement_updates.open_link(link)
+        if self.writer is not None:
+            self.writer.open_link(link)
 
     def close_link(self, link: int) -> None:
         # Filters go before their link: a listener never has filters of a link that is closed.
         self.forget(link)
         self._listener.close_link(link)
-        self._subscription_updates.close_link(link)
-        self._advertisement_updates.close_link(link)
+        self.subscription_updates.close_link(link)
+        self.advertisement_updates.close_link(link)
+        if self.writer is not None:
+            self.writer.close_link(link)
 
     def direct(self, parent: int) -> None:
         """Send filters to the parent of a hierarchy alone."""
-        if self._subscription_updates.direct(parent):
+        if self.subscription_updates.direct(parent):
             self.is_dirty = True
 
     def forget(self, link: int) -> None:
@@ -142,43 +163,55 @@ class RoutingTables:
 
     def send_updates(self) -> None:
         """Send neighbours and clients the changes since the last call: all additions before all withdrawals."""
+        offered, wanted = self.take_updates()
+        if self.writer is None:
+            # Advertisements enclose subscriptions: they come before a subscription relies on them, and go after it.
+            send = self._effects
+            send += [Send(links, Advertise(key, each)) for key, each, links in offered.additions]
+            send += [Send(links, self.subscribe_message(key, each)) for key, each, links in wanted.additions]
+            send += [Send(links, Unsubscribe(key)) for key, links in wanted.withdrawals]
+            send += [Send(links, Unadvertise(key)) for key, links in offered.withdrawals]
+        else:
+            self._effects += self.writer.messages(offered, wanted)
+        self.cancel_unserved()
+
+    def take_updates(self) -> tuple[Updates, Updates]:
+        """The changes of advertisements and of subscriptions since the last call."""
         self.is_dirty = False
-        # Advertisements enclose subscriptions: they come before a subscription relies on them, and go after it.
-        advertisements, subscriptions = self._advertisement_updates.take(), self._subscription_updates.take()
-        send = self._effects
-        send += [Send(links, Advertise(key, offered)) for key, offered, links in advertisements.additions]
-        send += [Send(links, self._message(key, wanted)) for key, wanted, links in subscriptions.additions]
-        send += [Send(links, Unsubscribe(key)) for key, links in subscriptions.withdrawals]
-        send += [Send(links, Unadvertise(key)) for key, links in advertisements.withdrawals]
+        return self.advertisement_updates.take(), self.subscription_updates.take()
+
+    def cancel_unserved(self) -> None:
+        """Tell clients whose subscriptions have lost the last advertisement that could serve them."""
         if self._served is not None:
             for key in self._served.change().withdrawals:
-                send += [Reply(client, Cancelled(name)) for client, name in sorted(self.subscriptions.owners(key))]
+                owners = sorted(self.subscriptions.owners(key))
+                self._effects += [Reply(client, Cancelled(name)) for client, name in owners]
 
-    def _message(self, key: Key, wanted: Filter) -> Subscribe:
+    def subscribe_message(self, key: Key, wanted: Filter) -> Subscribe:
         return Subscribe(key, wanted)
 
     def _add_subscription(self, interface: int, key: Key, wanted: Filter) -> None:
         self.is_dirty = True
-        self._subscription_updates.add(interface, key, wanted)
+        self.subscription_updates.add(interface, key, wanted)
         self._listener.add_filter(interface, key, wanted)
 
     def _remove_subscription(self, interface: int, key: Key) -> None:
         self.is_dirty = True
-        self._subscription_updates.remove(interface, key)
+        self.subscription_updates.remove(interface, key)
         self._listener.remove_filter(interface, key)
 
     def _add_advertisement(self, interface: int, key: Key, offered: Filter) -> None:
         self.is_dirty = True
-        self._advertisement_updates.add(interface, key, offered)
+        self.advertisement_updates.add(interface, key, offered)
         if self._served is not None:
             self._served.advertise((interface, key), offered)
-            if interface != LOCAL and isinstance(self._subscription_updates, AdvertisedUpdates):
-                self._subscription_updates.advertise(interface, key, offered)
+            if interface != LOCAL and isinstance(self.subscription_updates, AdvertisedUpdates):
+                self.subscription_updates.advertise(interface, key, offered)
 
     def _remove_advertisement(self, interface: int, key: Key) -> None:
         self.is_dirty = True
-        self._advertisement_updates.remove(interface, key)
+        self.advertisement_updates.remove(interface, key)
         if self._served is not None:
             self._served.withdraw((interface, key))
-            if interface != LOCAL and isinstance(self._subscription_updates, AdvertisedUpdates):
-                self._subscription_updates.withdraw(interface, key)
+            if interface != LOCAL and isinstance(self.subscription_updates, AdvertisedUpdates):
+                self.subscription_updates.withdraw(interface, key)

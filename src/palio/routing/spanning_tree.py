@@ -22,7 +22,7 @@ from collections.abc import Callable
 from typing import Final
 
 from palio.routing.effects import Drop, Effect, Send, SetTimer
-from palio.routing.messages import Begin, Message, Offer, Request
+from palio.routing.messages import Begin, Message, Offer, Renewal, Request
 
 SPANNING_TREE_TIMER: Final = "spanning"
 _ROUND_SECONDS: Final = 30.0  # between repetitions of all offers
@@ -269,6 +269,9 @@ class ActiveLinks:
 
     def counts(self, link: int, message: Message) -> bool:
         """Whether a control message of a neighbour is about the present use of the link."""
+        # Renewals repeat all that follows a `Begin`, which a link without retransmission may have lost.
+        if type(message) is Renewal and self.tree is None and link in self.in_use:
+            self.in_use[link] = True
         # Messages before its `Begin` belong to an earlier use of the link.
         return type(message) is Begin or self.in_use.get(link, False)
 

@@ -261,6 +261,26 @@ class Hard(TableUpkeep):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Leases(TableUpkeep):
+    """An entry holds for a time, and is forgotten unless its owner renews it; times are in seconds.
+
+    `lease="time"` and `extension="none"` are there to compare with: they lose live entries where delays are long.
+    """
+
+    name: ClassVar[str] = "leases"
+
+    validity: float = _option(90.0, _NUMBER, above=0)
+    refresh: float = _option(30.0, _NUMBER, above=0)
+    max_validity: float = _option(600.0, _NUMBER, above=0)
+    extension: Literal["upper_bound", "uncertainty", "none"] = _one_of(
+        "upper_bound", "upper_bound", "uncertainty", "none"
+    )
+    extension_messages: int = _count(2, 200)
+    extension_seconds: float | None = _option(None, _NUMBER, above=0)
+    lease: Literal["interval", "time"] = _one_of("interval", "interval", "time")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CrashLog(Options):
     """What of routing survives a crash of its broker."""
 
@@ -338,7 +358,7 @@ PROPAGATION_TYPES: Final[dict[str, type[Propagation]]] = {
 FORWARDING_TYPES: Final[dict[str, type[ForwardingChoice]]] = {
     each.name: each for each in (Content, Reuse, Prefix, Bloom, Group)
 }
-TABLE_UPKEEP_TYPES: Final[dict[str, type[TableUpkeep]]] = {each.name: each for each in (Hard,)}
+TABLE_UPKEEP_TYPES: Final[dict[str, type[TableUpkeep]]] = {each.name: each for each in (Hard, Leases)}
 CRASH_LOG_TYPES: Final[dict[str, type[CrashLog]]] = {each.name: each for each in (NoCrashLog,)}
 PATH_UPKEEP_TYPES: Final[dict[str, type[PathUpkeep]]] = {each.name: each for each in (TreeRepair,)}
 OPTION_TYPES: Final[tuple[type[Options], ...]] = (

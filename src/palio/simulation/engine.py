@@ -57,7 +57,8 @@ _DISK_REFUSAL_SECONDS: Final = 0.001
 class EventQueue(Generic[_Event]):
     """Events to come, by their time, and within a time in the order in which they were scheduled.
 
-    Upkeep is scheduled for ever; all other events must come to an end, and a run is over when none of them is left.
+    Upkeep is scheduled for ever; all other events must come to an end, and a run is over when none of them is left. The
+    messages that brokers send because of nothing but upkeep are upkeep as well: some may always be under way.
     """
 
     __slots__ = ("_at", "_times", "_upkeep", "now", "pending")
@@ -70,21 +71,20 @@ class EventQueue(Generic[_Event]):
         self._upkeep: dict[float, int] = {}  # the number of upkeep events at a time
 
     def schedule(self, after: float, event: _Event, upkeep: bool = False) -> None:
-        self.schedule_at(self.now + after, event)
-        # Counted out again: upkeep must not keep a run from ending.
-        if upkeep:
-            time = self.now + after
-            self._upkeep[time] = self._upkeep.get(time, 0) + 1
-            self.pending -= 1
+        self.schedule_at(self.now + after, event, upkeep)
 
-    def schedule_at(self, time: float, event: _Event) -> None:
+    def schedule_at(self, time: float, event: _Event, upkeep: bool = False) -> None:
         events = self._at.get(time)
         if events is None:
             self._at[time] = [event]
             heappush(self._times, time)
         else:
             events.append(event)
-        self.pending += 1
+        # Upkeep must not keep a run from ending.
+        if upkeep:
+            self._upkeep[time] = self._upkeep.get(time, 0) + 1
+        else:
+            self.pending += 1
 
     def next_time(self) -> float | None:
         return self._times[0] if self._times else None
@@ -103,12 +103,14 @@ class FrameArrival(NamedTuple):
     way: Direction
     generation: int
     data: bytes
+    upkeep: bool
 
 
 class TimerExpiry(NamedTuple):
     host: int
     name: str
     setting: int
+    upkeep: bool
 
 
 class HostInput(NamedTuple):
@@ -138,6 +140,7 @@ class SlowBatch(NamedTuple):
     host: int
     incarnation: int
     inputs: Sequence[NodeInput]
+    upkeep: bool
 
 
 class FaultDue(NamedTuple):
@@ -175,7 +178,7 @@ class Links:
             other.ways.append(edge.directions[1])
             self.edges[min(a, b), max(a, b)] = edge
 
-    def transmit(self, host: Host, effect: Transmit) -> None:
+    def transmit(self, host: Host, effect: Transmit, upkeep: bool) -> None:
         """Put the bytes that a host sends on its links."""
         data, kind = effect.data, effect.kind
         now = self._queue.now
@@ -189,18 +192,18 @@ class Links:
             if edge.cut or self._hosts[way.to].node is None:
                 self._drops["lost with its link"] += 1
             elif edge.keeps_time:
-                self._queue.schedule_at(way.arrival(now), FrameArrival(way, edge.generation, data))
+                self._queue.schedule_at(way.arrival(now), FrameArrival(way, edge.generation, data, upkeep), upkeep)
             elif edge.model.bandwidth is None:
-                self._put(way, data, now)
+                self._put(way, data, now, upkeep)
             else:
                 self._enqueue(way, data, effect.lane == "events")
 
-    def _put(self, way: Direction, data: bytes, now: float) -> None:
+    def _put(self, way: Direction, data: bytes, now: float, upkeep: bool = False) -> None:
         times = way.arrivals(now, self._random)
         if not times:
             self._drops["lost by a link"] += 1
         for time in times:
-            self._queue.schedule_at(time, FrameArrival(way, way.edge.generation, data))
+            self._queue.schedule_at(time, FrameArrival(way, way.edge.generation, data, upkeep), upkeep)
 
     def _enqueue(self, way: Direction, data: bytes, is_event: bool) -> None:
         """Wait for a link with bounded bandwidth; control goes before events."""
@@ -374,56 +377,65 @@ class Engine:
 
     def _step(self, due: list[Scheduled]) -> None:
         batches: dict[int, list[NodeInput]] = {}
+        busy: set[int] = set()  # hosts to which something else happens than upkeep
         now = self.queue.now
         # All inputs of one time make one batch for each host, in the order in which they were scheduled.
         for each in due:
             if type(each) is FrameArrival:
-                way, generation, data = each
+                way, generation, data, upkeep = each
                 # The generation of a link and the incarnation of a host tell what a cut or a crash has lost.
                 if generation == way.edge.generation:
                     batch = batches.get(way.to)
                     if batch is None:
                         batch = batches[way.to] = []
                     batch.append(Arrived(way.link, data, now))
+                    if not upkeep:
+                        busy.add(way.to)
                 else:
                     self.drops["lost with its link"] += 1
             elif type(each) is HostInput:
                 if each.incarnation == self.hosts[each.host].incarnation:
                     batches.setdefault(each.host, []).append(each.input)
+                    busy.add(each.host)
             elif type(each) is TimerExpiry:
                 if self.hosts[each.host].timers.get(each.name) == each.setting:
                     batches.setdefault(each.host, []).append(TimerFired(each.name))
+                    if not each.upkeep:
+                        busy.add(each.host)
             else:
-                self._step_other(each, batches)
+                self._step_other(each, batches, busy)
         for number, inputs in batches.items():
             host = self.hosts[number]
             if host.slowness or host.busy_until > now:
-                self._delay(host, inputs)
+                self._delay(host, inputs, number not in busy)
             else:
-                self.handle(host, inputs)
+                self.handle(host, inputs, number not in busy)
 
-    def _step_other(self, each: Scheduled, batches: dict[int, list[NodeInput]]) -> None:
+    def _step_other(self, each: Scheduled, batches: dict[int, list[NodeInput]], busy: set[int]) -> None:
         """What is rarer than frames, inputs and timers."""
         if type(each) is DiskWrite:
             host = self.hosts[each.host]
             if each.incarnation == host.incarnation and host.node is not None:
                 batches.setdefault(each.host, []).append(self._written(host, each.persist))
+                busy.add(each.host)
         elif type(each) is LinkFree and each.generation == each.way.edge.generation:
             self.links.send_next(each.way)
         elif type(each) is SlowBatch and each.incarnation == self.hosts[each.host].incarnation:
-            self.handle(self.hosts[each.host], each.inputs)
+            self.handle(self.hosts[each.host], each.inputs, each.upkeep)
         elif type(each) is FaultDue:
             each.action()
 
-    def _delay(self, host: Host, inputs: Sequence[NodeInput]) -> None:
+    def _delay(self, host: Host, inputs: Sequence[NodeInput], upkeep: bool) -> None:
         """Let a slow host get to its inputs later, in their order; also those that come when it is slow no more."""
         host.busy_until = max(self.now, host.busy_until) + host.slowness
-        self.queue.schedule_at(host.busy_until, SlowBatch(host.number, host.incarnation, inputs))
+        batch = SlowBatch(host.number, host.incarnation, inputs, upkeep)
+        self.queue.schedule_at(host.busy_until, batch, upkeep)
 
     # Effects
 
-    def handle(self, host: Host, inputs: Sequence[NodeInput]) -> None:
-        """Let a node handle a batch of inputs, and carry out its effects; the disk may answer at once."""
+    def handle(self, host: Host, inputs: Sequence[NodeInput], upkeep: bool = False) -> None:
+        """Let a node handle a batch of inputs, perhaps only of upkeep, and carry out its effects; the disk may answer
+        at once."""
         waiting = deque([inputs])
         while waiting and host.node is not None:
             node = host.node
@@ -436,7 +448,7 @@ class Engine:
                         return
                     host.fuse -= 1
                 if type(effect) is Transmit:
-                    self.links.transmit(host, effect)
+                    self.links.transmit(host, effect, upkeep)
                     continue
                 answer = _EFFECT_HANDLERS[type(effect)](self, host, effect)
                 if answer is not None:
@@ -481,7 +493,8 @@ class Engine:
 
     def _set_timer(self, host: Host, effect: SetTimer) -> None:
         setting = host.timers[effect.name] = host.timers.get(effect.name, 0) + 1
-        self.queue.schedule(effect.after / host.rate, TimerExpiry(host.number, effect.name, setting), effect.upkeep)
+        expiry = TimerExpiry(host.number, effect.name, setting, effect.upkeep)
+        self.queue.schedule(effect.after / host.rate, expiry, effect.upkeep)
 
     def _cancel_timer(self, host: Host, effect: CancelTimer) -> None:
         # The expiry stays scheduled, and is ignored because its setting is not the last.

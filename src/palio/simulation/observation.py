@@ -14,6 +14,7 @@ from palio.errors import InvalidArgument
 from palio.filters.filter import Filter
 from palio.routing.combinations import Combination
 from palio.routing.measures import Measures
+from palio.routing.upkeep.lease_terms import LeaseStatistics
 from palio.simulation.engine import Engine
 from palio.simulation.hosts import Host
 from palio.simulation.topologies import Topology
@@ -94,6 +95,13 @@ class ObservedNetwork:
             here["clients"] = _in_order(known.subscriptions.keys())
             found[host.number] = {interface: filters for interface, filters in here.items() if filters}
         return found
+
+    @property
+    def leases(self) -> dict[int, LeaseStatistics]:
+        """The leases of each running broker: renewals, expiries and utilisation, where tables are under lease."""
+        nodes = {host.number: host.node for host in self._engine.hosts if host.node is not None}
+        leases = {number: node.broker.leases for number, node in nodes.items()}
+        return {number: each.statistics() for number, each in leases.items() if each is not None}
 
     def draw(self, path: str | Path) -> None:
         """Draw the network with the traffic on its links; `path` ends with .svg or .png."""

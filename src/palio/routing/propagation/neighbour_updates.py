@@ -14,7 +14,7 @@ only where it is advertised wholly, whichever of its values are chosen: then wha
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import product
 from math import prod
@@ -109,6 +109,7 @@ class Updates(NamedTuple):
 
 
 _NO_UPDATES: Final = Updates([], [])
+_NO_SOURCES: Final[Mapping[int, Filter]] = {}
 
 
 class NeighbourUpdates:
@@ -163,6 +164,22 @@ class NeighbourUpdates:
             [last] = sources
             if last in self._neighbours:
                 self._remove_for(last, key)
+
+    def sources(self, key: Key) -> Mapping[int, Filter]:
+        """The interfaces that have a key, with its filter."""
+        return self._sources.get(key, _NO_SOURCES)
+
+    def keys_from(self, interface: int) -> list[Key]:
+        """The keys that an interface has."""
+        return [key for key, sources in self._sources.items() if interface in sources]
+
+    def filters_from_others(self, link: int) -> Iterator[tuple[Key, Filter]]:
+        """The keys that any other interface than one has, with their filters."""
+        for key, sources in self._sources.items():
+            for interface, wanted in sources.items():
+                if interface != link:
+                    yield key, wanted
+                    break
 
     def take(self) -> Updates:
         """The updates since the last call."""

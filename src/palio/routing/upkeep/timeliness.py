@@ -29,9 +29,9 @@ from msgspec.structs import force_setattr, replace
 from palio.errors import InvalidArgument
 from palio.routing.client_messages import PublishBatch, PublishClient
 from palio.routing.effects import BatchRequest, Input, LinkDown, LinkUp, Received, Requested
-from palio.routing.messages import UNKNOWN_AGE, ClockReference, Publish, PublishColumns
+from palio.routing.messages import UNKNOWN_AGE, ClockReference, Publish, PublishColumns, Renewal
 
-_Events = TypeVar("_Events", bound=Publish | PublishColumns)
+_Events = TypeVar("_Events", bound=Publish | PublishColumns | Renewal)
 
 DEFAULT_MAX_DRIFT: Final = 1e-4  # quartz oscillators of commodity machines stay within 100 ppm
 _BILLION: Final = 1_000_000_000
@@ -210,7 +210,7 @@ class AgeHeaders:
                 if type(each.message) is ClockReference:
                     self._on_reference(each.link, each.message, now)
                     continue
-                if type(each.message) is Publish or type(each.message) is PublishColumns:
+                if isinstance(each.message, Publish | PublishColumns | Renewal):
                     self._on_event(each.link, each.message, now)
             elif type(each) is Requested:
                 _begin_ages(each.request, now)
@@ -225,7 +225,7 @@ class AgeHeaders:
         return for_broker
 
     def send(self, event: _Events, now: int) -> _Events:
-        """The event, or batch of events, with its age at the time of sending."""
+        """The event, batch of events or renewal with its age at the time of sending."""
         age = Age(event.age, event.aged_at).later(now, self._drift)
         return replace(event, age=age.nanoseconds, aged_at=age.at)
 
@@ -248,7 +248,7 @@ class AgeHeaders:
         known = {link: each.last_upper_bound for link, each in self._delays.items()}
         return {link: bound / _BILLION for link, bound in known.items() if bound is not None}
 
-    def _on_event(self, link: int, event: Publish | PublishColumns, now: int) -> None:
+    def _on_event(self, link: int, event: Publish | PublishColumns | Renewal, now: int) -> None:
         delays = self._delays.get(link)
         if delays is None:
             age = Age(UNKNOWN_AGE, now)
