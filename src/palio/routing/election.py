@@ -31,7 +31,7 @@ def candidate_of(node: int, incarnation: int, option: Any) -> Candidate:
 class Election:
     """One broker's view of the election. `on_change` is called with the winner and the interface behind which it is."""
 
-    __slots__ = ("_effects", "_heard", "_links", "_on_change", "_own", "_sent", "winner")
+    __slots__ = ("_effects", "_heard", "_links", "_on_change", "_own", "_sent", "way", "winner")
 
     def __init__(self, own: Candidate, on_change: Callable[[Candidate, int], None], effects: list[Effect]) -> None:
         self._own = own
@@ -41,6 +41,7 @@ class Election:
         self._heard: dict[int, Candidate] = {}
         self._sent: dict[int, Candidate] = {}
         self.winner = own
+        self.way = LOCAL  # the interface behind which the winner is
 
     def open_link(self, link: int) -> None:
         self._links[link] = None
@@ -67,5 +68,5 @@ class Election:
             if self._sent.get(link) != best:
                 self._sent[link] = best
                 self._effects.append(Send((link,), best))
-        self.winner, way = ranked[0]
-        self._on_change(self.winner, way)
+        self.winner, self.way = ranked[0]
+        self._on_change(self.winner, self.way)

@@ -13,10 +13,13 @@ from palio.routing.strategies import (
     Reuse,
     Simple,
     SimulationOptions,
+    Stabilising,
 )
+from palio.simulation.corruption import Corruption
 from palio.simulation.history import Advertisement, Delivery, Subscription
 from palio.simulation.network import Network
 from palio.simulation.oracle import Verdict
+from palio.simulation.table_errors import TableErrors
 from palio.simulation.topologies import Topology
 
 __all__ = [
@@ -24,6 +27,7 @@ __all__ = [
     "Bloom",
     "BrokerOptions",
     "Content",
+    "Corruption",
     "Covering",
     "Delivery",
     "Flooding",
@@ -35,7 +39,9 @@ __all__ = [
     "Reuse",
     "Simple",
     "SimulationOptions",
+    "Stabilising",
     "Subscription",
+    "TableErrors",
     "Topology",
     "Verdict",
 ]
