@@ -29,6 +29,7 @@ from palio.routing.strategies import (
     PROPAGATION_TYPES,
     TABLE_UPKEEP_TYPES,
     BrokerOptions,
+    Covering,
     CrashLog,
     ForwardingChoice,
     Leases,
@@ -198,6 +199,7 @@ class Combination:
             or self._refusal_by_completeness()
             or self._refusal_by_sealing()
             or self._refusal_by_headers()
+            or self._refusal_by_stabilisation()
         )
 
     def _refusal_by_leases(self) -> str | None:
@@ -252,6 +254,25 @@ class Combination:
                 "watermarks go by the links of the shared tree, behind the events that take them; those of groups and "
                 "of trees of publishers take others"
             )
+        return None
+
+    def _refusal_by_stabilisation(self) -> str | None:
+        if self.tables != "stabilising":
+            return None
+        if isinstance(self.spread, Covering) and (
+            self.spread.graph == "lazy" or self.spread.epsilon or self.spread.budget is not None
+        ):
+            return (
+                "what a neighbour should know must be a function of the tables alone to be compared with what it "
+                "knows; a lazy graph, an epsilon or a budget makes it depend on the order in which filters came"
+            )
+        if self.has_publisher_trees:
+            return (
+                "a link state is sent only when it changes, so that trees of publishers would keep a wrong one; take "
+                "one tree for all"
+            )
+        if self.is_complete:
+            return "a watermark vouches for the tables of all brokers on the way, which may be wrong until a round ends"
         return None
 
     def _refusal_by_sealing(self) -> str | None:

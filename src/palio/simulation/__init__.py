@@ -14,7 +14,9 @@ from palio.routing.strategies import (
     Reuse,
     Simple,
     SimulationOptions,
+    Stabilising,
 )
+from palio.simulation.corruption import Corruption
 from palio.simulation.faults import (
     ClockJump,
     Crash,
@@ -32,6 +34,7 @@ from palio.simulation.oracle import Verdict
 from palio.simulation.peer_network import ChordNetwork
 from palio.simulation.properties import Violation
 from palio.simulation.shrinking import shrink
+from palio.simulation.table_errors import TableErrors
 from palio.simulation.topologies import Topology
 
 __all__ = [
@@ -41,6 +44,7 @@ __all__ = [
     "ChordNetwork",
     "ClockJump",
     "Content",
+    "Corruption",
     "Covering",
     "Crash",
     "Delivery",
@@ -61,7 +65,9 @@ __all__ = [
     "Simple",
     "SimulationOptions",
     "SlowBroker",
+    "Stabilising",
     "Subscription",
+    "TableErrors",
     "Topology",
     "Verdict",
     "Violation",
