@@ -285,7 +285,7 @@ class Broker:
         return effects
 
     def _finish_control(self) -> None:
-        """Send neighbours the changes of tables: effects are in order, and these come before the events of the batch."""
+        """Send neighbours the changes of tables; effects are in order, and the events of the batch come after them."""
         if self.tables.is_dirty:
             self.tables.send_updates()
         if self._completeness is not None:
