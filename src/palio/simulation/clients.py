@@ -7,10 +7,7 @@ from typing import Any
 
 from palio.events import Event
 from palio.filters.filter import Filter
-from palio.routing.codec import decode_event, encode_event
-from palio.routing.durable_settings import DurableSettings
-from palio.routing.effects import Deliver, Reply
-from palio.routing.messages import (
+from palio.routing.client_messages import (
     Accepted,
     AdvertiseClient,
     Cancelled,
@@ -18,7 +15,6 @@ from palio.routing.messages import (
     Complete,
     Confirm,
     Confirmed,
-    EventId,
     Past,
     PublishClient,
     Refused,
@@ -26,6 +22,10 @@ from palio.routing.messages import (
     UnadvertiseClient,
     UnsubscribeClient,
 )
+from palio.routing.codec import decode_event, encode_event
+from palio.routing.durable_settings import DurableSettings
+from palio.routing.effects import Deliver, Reply
+from palio.routing.messages import EventId
 from palio.simulation.history import Advertisement, Completion, Delivery, History, Lifetime, Subscription
 from palio.simulation.hosts import Host
 from palio.simulation.trace import Trace

@@ -6,6 +6,7 @@ from bisect import bisect_left
 from collections.abc import Iterator
 from math import inf
 
+from palio.routing.client_messages import AdvertiseClient, SubscribeClient, UnadvertiseClient, UnsubscribeClient
 from palio.routing.codec import decode_event
 from palio.routing.effects import (
     DEDUPLICATION_WINDOW_KEYS,
@@ -24,16 +25,7 @@ from palio.routing.effects import (
     Record,
     Remembered,
 )
-from palio.routing.messages import (
-    AdvertiseClient,
-    BrokerLogPage,
-    EventId,
-    PastEvent,
-    Publish,
-    SubscribeClient,
-    UnadvertiseClient,
-    UnsubscribeClient,
-)
+from palio.routing.messages import BrokerLogPage, EventId, PastEvent, Publish
 from palio.routing.node import Node
 from palio.simulation.links import Direction
 

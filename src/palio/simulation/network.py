@@ -15,12 +15,7 @@ from typing import Any, Self, TypeVar, get_args
 from palio.errors import InvalidArgument, NotAdvertised, PalioError
 from palio.events import Event
 from palio.filters.filter import Filter
-from palio.routing.codec import decode_event
-from palio.routing.combinations import Combination
-from palio.routing.durable_settings import DurableSettings
-from palio.routing.effects import Deliver, QueueFree, QueueFull, Reply, Requested
-from palio.routing.forwarding.precomputed_headers import TableSnapshot
-from palio.routing.messages import (
+from palio.routing.client_messages import (
     AdvertiseClient,
     ClientRequest,
     Confirm,
@@ -31,6 +26,11 @@ from palio.routing.messages import (
     UnadvertiseClient,
     UnsubscribeClient,
 )
+from palio.routing.codec import decode_event
+from palio.routing.combinations import Combination
+from palio.routing.durable_settings import DurableSettings
+from palio.routing.effects import Deliver, QueueFree, QueueFull, Reply, Requested
+from palio.routing.forwarding.precomputed_headers import TableSnapshot
 from palio.routing.strategies import (
     CrashLog,
     ForwardingChoice,

@@ -18,6 +18,7 @@ import msgspec
 
 from palio.events import Event
 from palio.filters.filter import Filter
+from palio.routing.client_messages import PublishClient
 from palio.routing.codec import Arrival
 from palio.routing.combinations import Combination
 from palio.routing.delivery.delivery_attempts import DeliveryAttempts
@@ -49,7 +50,7 @@ from palio.routing.effects import (
     Remembered,
     SetTimer,
 )
-from palio.routing.messages import LOCAL, Acknowledge, DeliveryTag, EventId, Publish, PublishClient, Reach
+from palio.routing.messages import LOCAL, Acknowledge, DeliveryTag, EventId, Publish, Reach
 
 RETRY_TIMER: Final = "retry"
 _RETRY_SECONDS: Final = 0.5  # until events whose attempt was not whole are tried again, where all are in reach
@@ -249,7 +250,7 @@ class DurableDelivery:
         self.is_dirty = True
         event = arrival.message
         if event.kept is None:
-            self.queues.take(recipients, event)
+            self.queues.take(recipients, event, arrival.interface)
             return
         identity, attempt = event.kept.identity, event.kept.attempt
         # Only the broker that accepted an event knows all home brokers that it must reach.
@@ -257,7 +258,7 @@ class DurableDelivery:
         self._short.discard(event.id)
         # Where a queue is full the attempt ends as not whole, and the broker that accepted the event retries for that
         # queue: nothing is held in memory here.
-        is_whole = self.queues.take_durable(recipients, event, identity) and is_whole
+        is_whole = self.queues.take_durable(recipients, event, identity, arrival.interface) and is_whole
         is_written = self.queues.is_written(identity, event.id, attempt)
         self._attempts.begin(event.id, attempt, arrival.interface, links, is_written, is_whole)
 

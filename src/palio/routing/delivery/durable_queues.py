@@ -73,11 +73,11 @@ class DurableQueues:
         elif not is_full:
             self._full.discard((client, name))
 
-    def take(self, recipients: Sequence[Recipient], event: Publish) -> None:
+    def take(self, recipients: Sequence[Recipient], event: Publish, link: int) -> None:
         """Deliver or queue an event that is not confirmed; queues that are full go without it."""
         passing, durable = self._split(recipients)
         if passing:
-            self._effects.append(Deliver(passing, event))
+            self._effects.append(Deliver(passing, event, link))
         for client, names in durable:
             room = tuple(name for name in names if (client, name) not in self._full)
             if room:
@@ -89,7 +89,7 @@ class DurableQueues:
         """Whether one of the queues that an event is for is full."""
         return bool(self._full) and any((client, name) in self._full for client, names in recipients for name in names)
 
-    def take_durable(self, recipients: Sequence[Recipient], event: Publish, identity: Key) -> bool:
+    def take_durable(self, recipients: Sequence[Recipient], event: Publish, identity: Key, link: int) -> bool:
         """Deliver and queue a durable event, unless an earlier attempt has done so; False where a queue refuses it.
 
         Queues that are not full take it all the same: each has a key of its own then, by which a later attempt knows
@@ -100,7 +100,7 @@ class DurableQueues:
             return True
         passing, durable = self._split(recipients)
         if self.is_blocked(durable):
-            self._take_part(passing, durable, event, identity)
+            self._take_part(passing, durable, event, identity, link)
             return False
         # Added before the write, so that a second attempt in the meantime is a duplicate; `on_write_failed` takes the
         # key out again.
@@ -115,11 +115,11 @@ class DurableQueues:
             self._writing[identity] = []
             self._count_inversions(event.id)
         if passing and is_first:
-            self._effects.append(Deliver(passing, event))
+            self._effects.append(Deliver(passing, event, link))
         return True
 
     def _take_part(
-        self, passing: tuple[Recipient, ...], durable: list[Recipient], event: Publish, identity: Key
+        self, passing: tuple[Recipient, ...], durable: list[Recipient], event: Publish, identity: Key, link: int
     ) -> None:
         """Queue an event where there is room, before the attempt that completes it."""
         for client, names in durable:
@@ -133,7 +133,7 @@ class DurableQueues:
         if mark not in self._window:
             self._window.add(mark)
             if passing:
-                self._effects.append(Deliver(passing, event))
+                self._effects.append(Deliver(passing, event, link))
 
     def _without(self, client: Client, names: Iterable[str], identity: Key) -> list[str]:
         """The queues among some that have not taken an event in part."""
