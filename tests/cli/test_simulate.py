@@ -157,3 +157,38 @@ def test_a_file_that_is_no_network_is_refused_and_told_what_one_is(tmp_path: Pat
     answer = simulate("--topology", str(file))
     assert answer.exit_code != 0
     assert 'it is a JSON object with a list of "nodes"' in " ".join(answer.stderr.split())
+
+
+def test_corrupted_tables_are_right_again_within_the_rounds_that_this_may_take() -> None:
+    answer = simulate("--corrupt", "20%", "--upkeep", "stabilising", "--json")
+    assert answer.exit_code == 0, answer.output
+    recovery = json.loads(answer.stdout)
+    first, *_, last = recovery["rounds"]
+    assert first["missing_entries"] > 0
+    assert first["wrong_entries"] > 0
+    assert [last[name] for name in ("missing_entries", "wrong_entries", "missed", "unwanted")] == [0, 0, 0, 0]
+    assert last["round"] == recovery["bound"]
+    assert recovery["healed_after"] <= recovery["bound"]
+    assert recovery["idle_messages_per_minute"] > 0
+
+
+def test_a_recovery_is_a_table_with_a_line_for_each_round() -> None:
+    answer = simulate("--corrupt", "0.5", "--tables", "stabilising", "--option", "round_period=5")
+    assert answer.exit_code == 0, answer.output
+    assert "changes corrupted the tables of all brokers" in answer.stdout
+    assert "All tables and deliveries are right after" in answer.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "reason"),
+    [
+        (("--corrupt", "20%"), "add --upkeep stabilising"),
+        (("--corrupt", "120%", "--upkeep", "stabilising"), "is no share"),
+        (("--corrupt", "many", "--upkeep", "stabilising"), "is no share"),
+        (("--propagation", "covering", "--upkeep", "stabilising", "--option", "graph=lazy"), "order in which"),
+    ],
+)
+def test_what_cannot_be_corrupted_or_stabilised_is_refused(arguments: tuple[str, ...], reason: str) -> None:
+    answer = simulate(*arguments)
+    assert answer.exit_code == 2
+    assert reason in " ".join((answer.output + str(answer.exception)).split())

@@ -87,8 +87,11 @@ def strategy_options(examples: str) -> Callable[[_Command], _Command]:
     )  # fmt: skip
 
 
-def upkeep_options(tables: str | None, crash_log: str | None, paths: str | None) -> Callable[[_Command], _Command]:
-    """`--tables`, `--crash-log` and `--paths`, with their defaults; None leaves one to the settings."""
+def upkeep_options(
+    tables: str | None, crash_log: str | None, paths: str | None, *, second_name: str | None = None
+) -> Callable[[_Command], _Command]:
+    """`--tables`, which may have a second name, `--crash-log` and `--paths`, with their defaults; None leaves one to
+    the settings."""
 
     def with_options(command: _Command) -> _Command:
         # Last to first: a decorator that is applied later stands earlier in `--help`.
@@ -98,7 +101,8 @@ def upkeep_options(tables: str | None, crash_log: str | None, paths: str | None)
             ("--tables", TABLES, tables, "How tables of subscriptions stay true."),
         ):
             shown = help if default else f"{help}  [default: {known[0]}]"
-            option = click.option(name, type=click.Choice(known), default=default, show_default=True, help=shown)
+            names = [name, second_name, "tables"] if name == "--tables" and second_name else [name]
+            option = click.option(*names, type=click.Choice(known), default=default, show_default=True, help=shown)
             command = option(command)
         return command
 

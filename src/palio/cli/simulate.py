@@ -12,6 +12,7 @@ import click
 
 from palio.cli import terminal
 from palio.cli.common_options import options_epilog, parse_option, strategy_options, upkeep_options
+from palio.cli.recovery_run import SHARE, print_recovery, recover
 from palio.cli.simulation_run import ARRIVALS, QUIET, Cost, Scenario, ScenarioRun, cost_of, print_costs
 from palio.errors import IllegalCombination, InvalidArgument
 from palio.routing.combinations import FORWARDINGS, PROPAGATIONS
@@ -38,7 +39,10 @@ _EXIT_WRONG: Final = 1
 @click.option("--forwarding", "forwardings", multiple=True, type=click.Choice([*FORWARDINGS, "all"]),
               default=("content",), show_default=True, help="How events move; may be repeated.")  # fmt: skip
 @click.option("--advertisements", is_flag=True, help="Publishers advertise, and subscriptions go only towards them.")
-@upkeep_options(tables="hard", crash_log="none", paths="tree")
+@upkeep_options(tables="hard", crash_log="none", paths="tree", second_name="--upkeep")
+@click.option("--corrupt", type=SHARE, default=None, metavar="SHARE",
+              help="Corrupt this share of the entries in all tables, such as 20%, and show how they become right, "
+                   "round by round; with --upkeep stabilising.")  # fmt: skip
 @click.option("--subscriptions", type=click.IntRange(0), default=200, show_default=True, metavar="N",
               help="How many subscriptions: to flights, made from real ones.")  # fmt: skip
 @click.option("--events", type=click.IntRange(0), default=500, show_default=True, metavar="N", help="How many flights.")
@@ -76,6 +80,7 @@ def simulate(
     tables: str,
     crash_log: str,
     paths: str,
+    corrupt: float | None,
     subscriptions: int,
     events: int,
     workload: str,
@@ -106,8 +111,10 @@ def simulate(
       palio simulate --advertisements --option loss=0.1 --draw network.png
       palio simulate --topology mesh --brokers 40 --json
       palio simulate --arrivals bursts --rate 500 --stay 5 --placement popular
+      palio simulate --corrupt 20% --upkeep stabilising
 
-    Exit code 0: every delivery was right; 1: some were not; 2: choices that do not go together.
+    Exit code 0: every delivery was right, and corrupted tables were right again within the rounds that this may take;
+    1: some were not; 2: choices that do not go together.
     """
     from palio.simulation.drawing import check_drawing
 
@@ -128,6 +135,13 @@ def simulate(
     given = dict(map(parse_option, options))
     upkeep = tables, crash_log, paths
     combinations = list(_combinations(propagations, forwardings, advertisements, upkeep, given))
+    if corrupt is not None:
+        if tables != "stabilising":
+            raise InvalidArgument("--corrupt shows how tables become right by themselves: add --upkeep stabilising")
+        recoveries = [recover(_network(shape, each, seed), scenario, corrupt) for each in combinations]
+        for each in recoveries:
+            print_recovery(each, as_json)
+        ctx.exit(0 if all(each.is_healed for each in recoveries) else _EXIT_WRONG)
     costs = []
     network: Network | None = None
     for combination in combinations:
@@ -197,11 +211,10 @@ def _combinations(
             terminal.messages().print(f"left out: {error}", soft_wrap=True)
 
 
-def _run(shape: Topology, choices: Combination, scenario: Scenario) -> tuple[Network, Cost]:
+def _network(shape: Topology, choices: Combination, seed: int) -> Network:
     from palio.simulation import Network
 
-    begun = time.perf_counter()
-    net = Network(
+    return Network(
         shape,
         propagation=choices.propagation,
         forwarding=choices.forwarding,
@@ -209,9 +222,14 @@ def _run(shape: Topology, choices: Combination, scenario: Scenario) -> tuple[Net
         tables=choices.tables,
         crash_log=choices.crash_log,
         paths=choices.paths,
-        seed=scenario.seed,
+        seed=seed,
         options=choices.options,
     )
+
+
+def _run(shape: Topology, choices: Combination, scenario: Scenario) -> tuple[Network, Cost]:
+    begun = time.perf_counter()
+    net = _network(shape, choices, scenario.seed)
     events = len(scenario.feed.events)
     with terminal.progress(terminal.messages(), f"{choices.propagation}, {choices.forwarding}", events) as progress:
         task = progress.add_task("", total=events, done="")

@@ -14,6 +14,7 @@ from palio.cli import terminal
 from palio.workloads.network_workload import PLACEMENTS, PROCESSES, Feed, churn, recorded, times_of
 
 if TYPE_CHECKING:
+    from palio.events import Event
     from palio.simulation import Network, Topology
     from palio.simulation.history import Subscription
 
@@ -53,15 +54,10 @@ class ScenarioRun:
     def run(self, done: Callable[[int], None]) -> None:
         """Run all of it; `done` is called with the number of published events."""
         net, feed = self._net, self._scenario.feed
-        if net.combination.advertisements:
-            for publisher, where in feed.advertisements.items():
-                net.advertise(self._broker_of[publisher], where)
-        for number in range(len(feed.subscriptions)):
-            self._join(number)
-        net.run()
+        self.subscribe()
         if self._scenario.arrivals == QUIET:
             for number in range(len(feed.events)):
-                self._publish(number)
+                self.publish(number)
                 if number % _EVENTS_PER_ROUND == 0:
                     net.run()
                     done(number)
@@ -69,10 +65,20 @@ class ScenarioRun:
             self._run_in_time(done)
         net.run()
 
+    def subscribe(self) -> None:
+        """Let publishers advertise and subscribers subscribe, until all brokers know."""
+        net, feed = self._net, self._scenario.feed
+        if net.combination.advertisements:
+            for publisher, where in feed.advertisements.items():
+                net.advertise(self._broker_of[publisher], where)
+        for number in range(len(feed.subscriptions)):
+            self._join(number)
+        net.run()
+
     def _run_in_time(self, done: Callable[[int], None]) -> None:
         begun = self._net.now
         times = list(self._publication_times())
-        published: Iterator[_Action] = ((time, 0, partial(self._publish, number)) for number, time in enumerate(times))
+        published: Iterator[_Action] = ((time, 0, partial(self.publish, number)) for number, time in enumerate(times))
         last = times[-1] if times else 0.0
         # At equal times a publication goes before a change of subscribers.
         actions = merge(published, self._churn(last), key=lambda each: each[:2])
@@ -101,9 +107,10 @@ class ScenarioRun:
             if change.time > 0:
                 yield change.time, 1, partial(self._join if change.comes else self._leave, change.number)
 
-    def _publish(self, number: int) -> None:
+    def publish(self, number: int) -> Event:
+        """Publish an event of the feed at the broker of its publisher."""
         event = self._scenario.feed.events[number]
-        self._net.publish(self._broker_of[event.publisher], event.content, settled=False)
+        return self._net.publish(self._broker_of[event.publisher], event.content, settled=False)
 
     def _join(self, number: int) -> None:
         known = self._scenario.feed.subscriptions

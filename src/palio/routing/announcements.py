@@ -27,6 +27,12 @@ class Announcements:
         """Send a new neighbour all that was announced."""
         self._effects += [Send((link,), each) for each in self._known.values()]
 
+    def use(self, forwarding: Forwarding) -> None:
+        """Pass all that was announced, and what will be, to another forwarding."""
+        self._forwarding = forwarding
+        for each in self._known.values():
+            forwarding.on_announcement(each.topic, each.version, each.data)
+
     def get(self, topic: str) -> Announce | None:
         return self._known.get(topic)
 

@@ -62,12 +62,15 @@ from palio.routing.messages import Offer, Publish, PublishColumns, Request, Sett
 from palio.routing.routing_tables import RoutingTables
 from palio.routing.sealing import Keyring
 from palio.routing.spanning_tree import ActiveLinks, SpanningTree, fixed_random
-from palio.routing.strategies import Prefix
+from palio.routing.strategies import Prefix, Stabilising
+from palio.routing.upkeep.stabilising import STABILISATION_TIMER, Stabiliser
+from palio.routing.upkeep.table_rebuild import GuardedHomeTables, GuardedTables, RebuiltInterest, TableRebuild
 
 if TYPE_CHECKING:
     from palio.routing.forwarding.prefix.optimiser_role import OptimiserRole
 
 _EMPTY_DISK: Final = Remembered()
+_MAX_TABLE_VERSION: Final = 2**62  # a version has 64 bits in a header
 
 
 class Broker:
@@ -83,7 +86,9 @@ class Broker:
         "_hierarchy",
         "_jobs",
         "_links",
+        "_now",
         "_optimiser",
+        "_past_measures",
         "_postponed",
         "_replay",
         "_requests",
@@ -97,6 +102,7 @@ class Broker:
         "keys",
         "link_filters",
         "node",
+        "stabiliser",
         "tables",
     )
 
@@ -125,11 +131,13 @@ class Broker:
         in_use = self._links.in_use
         self._states = LinkStates(node, incarnation, effects) if combination.has_publisher_trees else None
         homes = HomeBrokers() if combination.has_homes else None
-        self._forwarding = _forwarding(node, incarnation, combination, homes, self._states)
+        self._now = 0.0
+        self._past_measures = Measures()  # of forwardings that were replaced
+        self._forwarding = self._make_forwarding(homes, 0)
         self._credit = LinkCredit(QueueBounds(combination.broker.queue, combination.broker.queue_bytes), effects)
         self.delivery = DurableDelivery(node, incarnation, combination, remembered, tokens, effects)
         self._router = EventRouter(
-            self._forwarding if homes is None else MulticastForwarding(self._forwarding, homes, self._states),
+            self._over_links(self._forwarding, homes),
             self._credit,
             self.delivery,
             combination.has_circles,
@@ -149,15 +157,23 @@ class Broker:
                 node, incarnation, combination.forward, self._router, self._announcements, in_use, effects
             )
             listener = self._optimiser.reports
-        self.tables = (
-            RoutingTables(node, combination, listener, effects)
-            if homes is None
-            else HomeRoutingTables(node, combination, listener, effects, homes)
-        )
+        self.tables = self._make_tables(listener, homes)
         self._hierarchy: Election | None = None
         if combination.is_hierarchical:
             own = candidate_of(node, incarnation, combination.broker.root)
             self._hierarchy = Election(own, self._on_root_elected, effects, self.delivery.on_candidate_sent)
+        self.stabiliser: Stabiliser | None = None
+        if isinstance(combination.table_upkeep, Stabilising):
+            self.stabiliser = Stabiliser(
+                combination.table_upkeep,
+                self.tables,
+                in_use,
+                self._begin_rebuild,
+                self._adopt,
+                random,
+                effects,
+            )
+            self._router.on_damage = self.stabiliser.end_round
         # The tables report to the router, and the router looks up recipients in them: one must be made first.
         self._router.serve(self.tables.subscriptions)
         self._settlement = Settlement(node, incarnation, in_use, effects)
@@ -218,6 +234,7 @@ class Broker:
 
     def handle_batch(self, inputs: Sequence[Input], now: float) -> list[Effect]:
         """Handle everything that happened to this broker at a time."""
+        self._now = now
         has_control = False  # an input beside events, after which requests may wait to be written
         for each in inputs:
             # Events first, and past the table of handlers: a batch is mostly events.
@@ -228,6 +245,8 @@ class Broker:
             else:
                 has_control = True
                 _HANDLERS[type(each)](self, each)
+        if self.stabiliser is not None:
+            self._repair_tables(self.stabiliser)
         if has_control:
             # Effects are in order: neighbours get the filters before the events of this batch.
             if self.tables.is_dirty:
@@ -312,7 +331,7 @@ class Broker:
     def measures(self) -> Measures:
         """The counts of this broker since it started; false positives are counted by the links that carry them."""
         own = Measures(content_reads=self._router.content_reads, header_bytes=self._router.header_bytes)
-        return own + self._forwarding.measures() if isinstance(self._forwarding, HasMeasures) else own
+        return own + self._past_measures + _measures_of(self._forwarding)
 
     # Links
 
@@ -366,6 +385,8 @@ class Broker:
             self._completeness.on_timer()
         elif self._optimiser is not None and fired.name == OPTIMISER_TIMER:
             self._optimiser.on_timer()
+        elif self.stabiliser is not None and fired.name == STABILISATION_TIMER:
+            self.stabiliser.on_timer()
         else:
             self._links.on_timer(fired.name)
 
@@ -385,6 +406,8 @@ class Broker:
     def _close_link(self, link: int) -> None:
         """Give a link up: all that came by it is withdrawn."""
         self.tables.close_link(link)
+        if self.stabiliser is not None:
+            self.stabiliser.close_link(link)
         self.delivery.close_link(link)
         if self._completeness is not None:
             self._completeness.close_link(link)
@@ -433,6 +456,18 @@ class Broker:
         else:
             self._states.receive(message, self._links.others(link))
 
+    def _on_observe(self, link: int, message: messages.Observe) -> None:
+        if self.stabiliser is None:
+            self._effects.append(Drop("tables are not compared here", message))
+        else:
+            self.stabiliser.on_observe(link, message)
+
+    def _on_listing(self, link: int, message: messages.Listing) -> None:
+        if self.stabiliser is None:
+            self._effects.append(Drop("tables are not compared here", message))
+        else:
+            self.stabiliser.on_listing(link, message)
+
     def _on_root_elected(self, root: messages.Candidate, parent: int) -> None:
         self.tables.direct(parent)
         if isinstance(self._forwarding, HierarchicalForwarding):
@@ -454,6 +489,67 @@ class Broker:
                 if link in self._links.in_use:
                     self._settlement.forward(link, query)
 
+    # Tables
+
+    def _make_forwarding(self, homes: HomeBrokers | None, first_version: int) -> Forwarding:
+        combination = self.combination
+        if combination.propagation == "flooding":
+            return FloodForwarding() if self._states is None else TreeFlooding(self._states)
+        setting = ForwardingConfig(
+            self.node,
+            self.incarnation,
+            combination.propagation,
+            combination.advertisements,
+            combination.forward,
+            homes,
+            self._states,
+            first_version,
+        )
+        if combination.is_hierarchical:
+            return HierarchicalForwarding(setting)
+        return make_forwarding(combination.forwarding, setting)
+
+    def _over_links(self, forwarding: Forwarding, homes: HomeBrokers | None) -> Forwarding:
+        return forwarding if homes is None else MulticastForwarding(forwarding, homes, self._states)
+
+    def _make_tables(self, listener: InterestListener, homes: HomeBrokers | None) -> RoutingTables:
+        if self.combination.tables == "stabilising":
+            if homes is None:
+                return GuardedTables(self.node, self.combination, listener, self._effects)
+            return GuardedHomeTables(self.node, self.combination, listener, self._effects, homes)
+        if homes is None:
+            return RoutingTables(self.node, self.combination, listener, self._effects)
+        return HomeRoutingTables(self.node, self.combination, listener, self._effects, homes)
+
+    def _begin_rebuild(self) -> TableRebuild:
+        """Empty tables, to be filled from those in use."""
+        homes = HomeBrokers() if self.combination.has_homes else None
+        version = self._forwarding.table_version if isinstance(self._forwarding, SnapshotSource) else 0
+        # Above all versions that there were: by the clock, too, in case the last one is wrong.
+        forwarding = self._make_forwarding(homes, max(version % _MAX_TABLE_VERSION, int(self._now * 1e6)) + 1)
+        matcher = self.combination.forward.matcher if self._router.has_index else None
+        interest = RebuiltInterest(self._over_links(forwarding, homes), matcher)
+        return TableRebuild(self.tables, self._make_tables(interest, homes), interest, forwarding, homes)
+
+    def _adopt(self, rebuild: TableRebuild) -> None:
+        """Take rebuilt tables into use."""
+        interest = rebuild.interest
+        self._past_measures += _measures_of(self._forwarding)
+        self._forwarding = rebuild.forwarding
+        self._announcements.use(rebuild.forwarding)
+        self.tables.adopt(rebuild.tables)
+        self._router.adopt(interest.forwarding, interest.filter_counts, interest.index, self.tables.subscriptions)
+        if self._hierarchy is not None:
+            self._on_root_elected(self._hierarchy.winner, self._hierarchy.way)
+            self.tables.discard_updates()
+        if self._optimiser is not None:
+            self._optimiser.restore_reports(self.tables.subscriptions.keys())
+
+    def _repair_tables(self, stabiliser: Stabiliser) -> None:
+        stabiliser.start()
+        if self.tables.is_damaged:
+            stabiliser.end_round()
+
     # Disk and work
 
     def _on_persisted(self, persisted: Persisted) -> None:
@@ -472,17 +568,8 @@ class Broker:
             done.result()
 
 
-def _forwarding(
-    node: int, incarnation: int, combination: Combination, homes: HomeBrokers | None, states: LinkStates | None
-) -> Forwarding:
-    if combination.propagation == "flooding":
-        return FloodForwarding() if states is None else TreeFlooding(states)
-    setting = ForwardingConfig(
-        node, incarnation, combination.propagation, combination.advertisements, combination.forward, homes, states
-    )
-    if combination.is_hierarchical:
-        return HierarchicalForwarding(setting)
-    return make_forwarding(combination.forwarding, setting)
+def _measures_of(forwarding: Forwarding) -> Measures:
+    return forwarding.measures() if isinstance(forwarding, HasMeasures) else Measures()
 
 
 _HANDLERS: Final[dict[type[Input], Callable[[Broker, Any], None]]] = {
@@ -513,6 +600,8 @@ _CONTROL_HANDLERS: Final[dict[type[messages.Message], Callable[[Broker, int, Any
     messages.Report: Broker._on_report,
     messages.Candidate: Broker._on_candidate,
     messages.LinkState: Broker._on_link_state,
+    messages.Observe: Broker._on_observe,
+    messages.Listing: Broker._on_listing,
     messages.Reach: lambda broker, link, message: broker.delivery.on_reach(link, message),
     messages.Replay: lambda broker, link, message: broker._replay.on_replay(link, message),
     messages.Replayed: lambda broker, link, message: broker._replay.on_replayed(link, message),

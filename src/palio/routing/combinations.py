@@ -17,7 +17,7 @@ An option of unknown name is refused, and so is one that none of the chosen stra
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import product
 from typing import Any, Final
 
@@ -29,6 +29,7 @@ from palio.routing.strategies import (
     PROPAGATION_TYPES,
     TABLE_UPKEEP_TYPES,
     BrokerOptions,
+    Covering,
     CrashLog,
     ForwardingChoice,
     Options,
@@ -169,7 +170,7 @@ class Combination:
         if self.broker.timeliness and self.simulation.drift > self.broker.max_drift:
             return "clocks drift more than max_drift, so that bounds on delays would be wrong"
         reason = self._refusal_by_paths() or self._refusal_by_completeness() or self._refusal_by_sealing()
-        return reason or self._refusal_by_headers()
+        return reason or self._refusal_by_headers() or self._refusal_by_stabilisation()
 
     def _refusal_by_paths(self) -> str | None:
         if self.is_hierarchical:
@@ -200,6 +201,25 @@ class Combination:
                 "watermarks go by the links of the shared tree, behind the events that take them; those of groups and "
                 "of trees of publishers take others"
             )
+        return None
+
+    def _refusal_by_stabilisation(self) -> str | None:
+        if self.tables != "stabilising":
+            return None
+        if isinstance(self.spread, Covering) and (
+            self.spread.graph == "lazy" or self.spread.epsilon or self.spread.budget is not None
+        ):
+            return (
+                "what a neighbour should know must be a function of the tables alone to be compared with what it "
+                "knows; a lazy graph, an epsilon or a budget makes it depend on the order in which filters came"
+            )
+        if self.has_publisher_trees:
+            return (
+                "a link state is sent only when it changes, so that trees of publishers would keep a wrong one; take "
+                "one tree for all"
+            )
+        if self.is_complete:
+            return "a watermark vouches for the tables of all brokers on the way, which may be wrong until a round ends"
         return None
 
     def _refusal_by_sealing(self) -> str | None:
@@ -275,6 +295,17 @@ def legal_combinations() -> Iterator[Combination]:
                 continue
     for propagation in PROPAGATIONS[1:]:
         yield Combination(propagation, options={"hierarchy": True})
+
+
+def upkeep_variants(combination: Combination) -> list[Combination]:
+    """A combination with every upkeep of tables, crashes and paths that it may have."""
+    variants = []
+    for tables, crash_log, paths in product(TABLES, CRASH_LOGS, PATHS):
+        try:
+            variants.append(replace(combination, tables=tables, crash_log=crash_log, paths=paths))
+        except IllegalCombination:
+            continue
+    return variants
 
 
 _FORWARDING_OPTIONS: Final[tuple[tuple[str, dict[str, Any]], ...]] = (

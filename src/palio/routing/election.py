@@ -32,7 +32,7 @@ class Election:
     """One broker's view of the election. `on_change` is called with the winner and the interface behind which it is;
     `on_sent` with each link over which a candidate was sent."""
 
-    __slots__ = ("_effects", "_heard", "_links", "_on_change", "_on_sent", "_own", "_sent", "winner")
+    __slots__ = ("_effects", "_heard", "_links", "_on_change", "_on_sent", "_own", "_sent", "way", "winner")
 
     def __init__(
         self,
@@ -49,6 +49,7 @@ class Election:
         self._heard: dict[int, Candidate] = {}
         self._sent: dict[int, Candidate] = {}
         self.winner = own
+        self.way = LOCAL  # the interface behind which the winner is
 
     def open_link(self, link: int) -> None:
         self._links[link] = None
@@ -76,5 +77,5 @@ class Election:
                 self._sent[link] = best
                 self._effects.append(Send((link,), best))
                 self._on_sent(link)
-        self.winner, way = ranked[0]
-        self._on_change(self.winner, way)
+        self.winner, self.way = ranked[0]
+        self._on_change(self.winner, self.way)

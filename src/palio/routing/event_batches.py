@@ -136,6 +136,7 @@ class BatchRouter:
         "_forwarding",
         "_joined_names",
         "_link_filters",
+        "_needs_single_events",
         "_route_singly",
         "clients",
         "content_reads",
@@ -152,9 +153,8 @@ class BatchRouter:
         route_singly: Callable[[Sequence[Arrival]], None],
     ) -> None:
         """`route_singly` takes the events of a batch that has to be split; `needs_single_events` where all are."""
-        # Not a subclass of it, which may do more.
-        is_possible = type(forwarding) is ContentForwarding and not needs_single_events
-        self._forwarding = forwarding if is_possible and isinstance(forwarding, ContentForwarding) else None
+        self._needs_single_events = needs_single_events
+        self.use(forwarding)
         self._credit = credit
         self._delivery = delivery
         self._link_filters = link_filters
@@ -164,6 +164,12 @@ class BatchRouter:
         self.content_reads = 0
         # The names of several filters that one client's rows match: always the same tuple, as memos by identity need.
         self._joined_names = Memo[tuple[tuple[str, ...], ...], tuple[str, ...]]()
+
+    def use(self, forwarding: Forwarding) -> None:
+        """Route by another forwarding from now on."""
+        # Not by a subclass of it, which may do more.
+        is_possible = type(forwarding) is ContentForwarding and not self._needs_single_events
+        self._forwarding = forwarding if is_possible and isinstance(forwarding, ContentForwarding) else None
 
     @property
     def takes_columns(self) -> bool:

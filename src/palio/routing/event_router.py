@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Final, Protocol
+from typing import Final, Protocol, TypeVar
 
 import numpy as np
 from msgspec.structs import replace
@@ -24,7 +24,7 @@ from palio.routing.codec import Arrival
 from palio.routing.delivery.durable_delivery import DurableDelivery
 from palio.routing.delivery.event_log import DeduplicationWindow
 from palio.routing.duplicates import DuplicateFilter
-from palio.routing.effects import UNREADABLE, UNWANTED, Deliver, Drop, Effect, Job
+from palio.routing.effects import UNREADABLE, UNWANTED, Deliver, Drop, Effect, Job, Recipient
 from palio.routing.event_batches import BatchArrival, BatchRouter
 from palio.routing.forwarding import headers
 from palio.routing.forwarding.filter_index import filter_index_of
@@ -34,6 +34,7 @@ from palio.routing.link_credit import LinkCredit
 from palio.routing.messages import LOCAL, EventId, Key, Publish
 from palio.routing.sealing import Keyring, event_context
 
+_Found = TypeVar("_Found")
 _MAX_KNOWN_ATTEMPTS: Final = 65_536  # attempts with durable events by which duplicates are known
 
 
@@ -69,6 +70,7 @@ class EventRouter:
         "_working",
         "header_bytes",
         "link_filters",
+        "on_damage",
         "on_gap",
     )
 
@@ -101,6 +103,8 @@ class EventRouter:
         self._marks: list[tuple[int, Callable[[], None]]] = []  # calls between arrivals, by place
         # Called with an event that some client or neighbour may not get, although it wants it: None is any of them.
         self.on_gap: Callable[[EventId, int | None], None] | None = None
+        # Called where tables may be wrong, and an exception says so: it puts others in their place (`adopt`).
+        self.on_damage: Callable[[], None] | None = None
         # In a network without circles an event cannot come twice, and no filter is asked.
         self._duplicates = DuplicateFilter() if may_circle else None
         # Each attempt with a durable event is an event of its own: its sequence number alone would hide the second.
@@ -118,6 +122,22 @@ class EventRouter:
     def serve(self, clients: ClientTable) -> None:
         """Set the subscriptions of this broker's own clients."""
         self._clients = self._batches.clients = clients
+
+    def adopt(
+        self, forwarding: Forwarding, filter_counts: dict[int, int], index: InterestIndex | None, clients: ClientTable
+    ) -> None:
+        """Route by other tables from now on."""
+        self._forwarding = forwarding
+        self._working = forwarding if isinstance(forwarding, HasBackgroundWork) else None
+        self._batches.use(forwarding)
+        self._filter_counts = filter_counts
+        self._index = index
+        self.serve(clients)
+
+    @property
+    def has_index(self) -> bool:
+        """Whether local filters have an index of their own."""
+        return self._index is not None
 
     def take(self, arrival: Arrival) -> None:
         """Route an event at the end of the batch, unless it is a duplicate or its link does not admit it."""
@@ -141,7 +161,19 @@ class EventRouter:
             return
         new = arrival if self._duplicates is None else self._without_duplicates(arrival, self._duplicates)
         if new is not None:
-            self.call_between(partial(self._batches.route, new))
+            self.call_between(partial(self._repairing, partial(self._batches.route, new)))
+
+    def _repairing(self, find: Callable[[], _Found]) -> _Found:
+        """What is found in the tables; where they contradict each other, in those that take their place."""
+        try:
+            return find()
+        except PalioError:
+            raise
+        except Exception:
+            if self.on_damage is None:
+                raise
+            self.on_damage()
+            return find()
 
     def _without_duplicates(self, arrival: BatchArrival, duplicates: DuplicateFilter) -> BatchArrival | None:
         """The events of a batch that have not come before; None where all have."""
@@ -201,14 +233,29 @@ class EventRouter:
         if not arrivals:
             return
         try:
-            routes = self._forwarding.route(arrivals)
-            local = self._match_local(arrivals, routes)
+            routes, local = self._repairing(partial(self._find_routes, arrivals))
         except PalioError:
             # Some body cannot be decoded. Which one is found by routing each alone: only such batches pay for it.
             arrivals, routes, local = self._route_one_by_one(arrivals)
         for arrival, route, keys in zip(arrivals, routes, local, strict=True):
             self._single_reads += arrival.is_read
             self._carry_out(arrival, self._filter_route(arrival, route) if self.link_filters else route, keys)
+
+    def _find_routes(self, arrivals: Sequence[Arrival]) -> tuple[list[Route], list[tuple[Key, ...]]]:
+        routes = self._forwarding.route(arrivals)
+        return routes, self._match_local(arrivals, routes)
+
+    def _recipients(self, keys: tuple[Key, ...]) -> tuple[Recipient, ...]:
+        return () if self._clients is None else self._clients.recipients(keys)
+
+    def _deliver(self, keys: tuple[Key, ...], event: Publish) -> None:
+        if self.on_damage is None:
+            self._effects.append(Deliver(self._recipients(keys), event))
+            return
+        # Where tables may be wrong, a key that was found may be nobody's.
+        recipients = self._repairing(partial(self._recipients, keys))
+        if recipients:
+            self._effects.append(Deliver(recipients, event))
 
     @property
     def content_reads(self) -> int:
@@ -258,10 +305,10 @@ class EventRouter:
             self._credit.send(links, sent)
         # A plain event goes past durable delivery, unless a durable subscription here may want it queued.
         if came.kept is not None or self._delivery.has_durable:
-            recipients = self._clients.recipients(keys) if keys and self._clients is not None else ()
+            recipients = self._repairing(partial(self._recipients, keys)) if keys else ()
             self._delivery.on_routed(arrival, [link for _, links in sends for link in links], recipients)
         elif keys and self._clients is not None:
-            self._effects.append(Deliver(self._clients.recipients(keys), arrival.message))
+            self._deliver(keys, arrival.message)
         if not keys and not sends and arrival.interface != LOCAL:
             self._effects.append(Drop(UNWANTED, replace(came, useless=useless), arrival.interface))
 
@@ -304,8 +351,8 @@ class EventRouter:
         local: list[tuple[Key, ...]] = []
         for arrival in arrivals:
             try:
-                found = self._route_sealed(arrival)
-                keys = self._match_sealed(arrival, found)
+                found = self._repairing(partial(self._route_sealed, arrival))
+                keys = self._repairing(partial(self._match_sealed, arrival, found))
             except PalioError as error:
                 self._effects.append(Drop(f"{UNREADABLE}: {error}", arrival.message))
                 self._note_gap(arrival.message.id, None)

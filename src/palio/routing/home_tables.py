@@ -89,24 +89,47 @@ class HomeRoutingTables(RoutingTables):
 
     def on_subscribe(self, link: int, message: Subscribe) -> None:
         if message.home is not None:
-            self._known.setdefault(message.key, (message.home, {}))
+            home, links = self._known.setdefault(message.key, (message.home, {}))
+            if home != message.home:
+                # A key belongs to one home broker: what was known before is wrong.
+                self._known[message.key] = message.home, links
+                self.is_damaged = True
             super().on_subscribe(link, message)
 
+    def home_of_told(self, key: Key) -> int | None:
+        known = self._known.get(key)
+        return self._node if known is None else known[0]
+
+    def home_of_received(self, key: Key) -> int | None:
+        known = self._known.get(key)
+        return None if known is None else known[0]
+
+    def adopt(self, other: RoutingTables) -> None:
+        super().adopt(other)
+        if isinstance(other, HomeRoutingTables):
+            self._homes, self._reduction, self._known = other._homes, other._reduction, other._known
+
     def send_updates(self) -> None:
+        self._take_own_changes()
+        super().send_updates()
+
+    def _take_own_changes(self) -> None:
         change = self._reduction.change()
         for key, wanted in change.additions.items():
             self._subscription_updates.add(LOCAL, self._own_key(key), wanted)
         for key in change.withdrawals:
             self._subscription_updates.remove(LOCAL, self._own_key(key))
-        super().send_updates()
 
     def _own_key(self, key: Key) -> Key:
         # The reductions that drop filters give digests, which other home brokers may have as well.
         return home_key(self._node, key) if self._is_reduced else key
 
-    def _message(self, key: Key, wanted: Filter) -> Subscribe:
-        known = self._known.get(key)
-        return Subscribe(key, wanted, self._node if known is None else known[0])
+    def discard_updates(self) -> None:
+        self._take_own_changes()
+        super().discard_updates()
+
+    def subscribe_message(self, key: Key, wanted: Filter) -> Subscribe:
+        return Subscribe(key, wanted, self.home_of_told(key))
 
     def _add_subscription(self, interface: int, key: Key, wanted: Filter) -> None:
         self.is_dirty = True

@@ -205,6 +205,10 @@ class ClientTable:
             del self._owned[client]
         return None if self._owners.remove(key, Recipient(client, (name,))) else key
 
+    def entries(self) -> dict[tuple[Client, str], Filter]:
+        """The filter of each client and name: all that the rest of this table is made of."""
+        return {(client, name): each.filter for client, names in self._owned.items() for name, each in names.items()}
+
     def clients(self) -> list[Client]:
         return list(self._owned)
 

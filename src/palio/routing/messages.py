@@ -18,6 +18,7 @@ from palio.filters.filter import Filter
 Time: TypeAlias = Annotated[float, Meta(ge=-1e300)]
 Duration: TypeAlias = Annotated[float, Meta(ge=0)]
 Key: TypeAlias = Annotated[bytes, Meta(min_length=16, max_length=16)]
+KEY_BYTES: Final = 16
 UNKNOWN_AGE: Final = -1  # of an event, where no bound on a delay was known on its way
 LOCAL: Final = 0  # the interface of a broker's own clients; links to neighbours are numbered from 1
 
@@ -138,6 +139,40 @@ class ClockReference(Struct, frozen=True, array_like=True, tag=26):
     report_sent: int
     report_received: int
     report_upper_bound: int
+
+
+class TableSketch(Struct, frozen=True, array_like=True):
+    """A Bloom filter of the entries of a table, and their number (`upkeep.sketches`)."""
+
+    entries: Annotated[int, Meta(ge=0)]
+    hashes: Annotated[int, Meta(ge=1, le=64)]
+    vector: Annotated[bytes, Meta(min_length=1)]
+
+
+class Observe(Struct, frozen=True, array_like=True, tag=90):
+    """Sketches of what the receiver should have from the sender: its subscriptions, then its advertisements
+    (`upkeep.stabilising`). A receiver that has something else answers with `Listing`.
+
+    `seed` is that of the hashes in this round. `brokers` counts those on the sender's side of the link.
+    """
+
+    round: int
+    seed: Annotated[int, Meta(ge=0)]
+    brokers: Annotated[int, Meta(ge=1)]
+    sketches: tuple[TableSketch, ...]
+
+
+class Listing(Struct, frozen=True, array_like=True, tag=91):
+    """A page of the entries that the sender has from the receiver, after an `Observe` of this round.
+
+    `table` is 0 for subscriptions, 1 for advertisements. An entry has 32 bytes: its key, and the digest of its filter,
+    which for a filter with a home broker is that of both.
+    """
+
+    round: int
+    table: Annotated[int, Meta(ge=0, le=1)]
+    entries: bytes
+    is_last: bool = True
 
 
 class Offer(Struct, frozen=True, array_like=True, tag=9):
@@ -350,6 +385,8 @@ Control: TypeAlias = (
     | Candidate
     | LinkState
     | ClockReference
+    | Observe
+    | Listing
     | Offer
     | Request
     | Reach

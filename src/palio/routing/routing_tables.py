@@ -33,6 +33,7 @@ class RoutingTables:
         "_served",
         "_subscription_updates",
         "advertisements",
+        "is_damaged",
         "is_dirty",
         "remote_advertisements",
         "remote_subscriptions",
@@ -48,10 +49,13 @@ class RoutingTables:
         self._effects = effects
         # Of filters with home brokers, the home broker has reduced those of its clients, and others pass them on.
         passed_on = Unreduced if combination.has_homes else reduce
-        self._subscription_updates = AdvertisedUpdates(passed_on) if is_limited else NeighbourUpdates(passed_on)
-        self._advertisement_updates = NeighbourUpdates(reduce)
+        keeps_told = combination.tables == "stabilising"
+        updates = AdvertisedUpdates if is_limited else NeighbourUpdates
+        self._subscription_updates: NeighbourUpdates = updates(passed_on, keeps_told)
+        self._advertisement_updates = NeighbourUpdates(reduce, keeps_told)
         self._served = Advertised(Unreduced()) if is_limited else None
         self.is_dirty = False  # whether `send_updates` may have something to send
+        self.is_damaged = False  # whether tables were found to contradict each other (`upkeep.table_rebuild`)
         self.subscriptions = ClientTable(node, per_subscription)
         self.advertisements = ClientTable(node, per_subscription)
         self.remote_subscriptions: dict[int, dict[Key, Filter]] = {}
@@ -147,15 +151,50 @@ class RoutingTables:
         advertisements, subscriptions = self._advertisement_updates.take(), self._subscription_updates.take()
         send = self._effects
         send += [Send(links, Advertise(key, offered)) for key, offered, links in advertisements.additions]
-        send += [Send(links, self._message(key, wanted)) for key, wanted, links in subscriptions.additions]
+        send += [Send(links, self.subscribe_message(key, wanted)) for key, wanted, links in subscriptions.additions]
         send += [Send(links, Unsubscribe(key)) for key, links in subscriptions.withdrawals]
         send += [Send(links, Unadvertise(key)) for key, links in advertisements.withdrawals]
         if self._served is not None:
             for key in self._served.change().withdrawals:
                 send += [Reply(client, Cancelled(name)) for client, name in sorted(self.subscriptions.owners(key))]
 
-    def _message(self, key: Key, wanted: Filter) -> Subscribe:
+    # Comparison with neighbours (`upkeep.stabilising`)
+
+    def told_subscriptions(self, link: int) -> dict[Key, Filter]:
+        """What a neighbour was sent and should have, where that is kept."""
+        return (self._subscription_updates.told or {}).get(link, {})
+
+    def told_advertisements(self, link: int) -> dict[Key, Filter]:
+        return (self._advertisement_updates.told or {}).get(link, {})
+
+    def home_of_told(self, key: Key) -> int | None:
+        """The home broker of a filter that neighbours were sent, where filters have one."""
+        return None
+
+    def home_of_received(self, key: Key) -> int | None:
+        """The home broker of a filter that came from a neighbour; None also where it is not known."""
+        return None
+
+    def subscribe_message(self, key: Key, wanted: Filter) -> Subscribe:
         return Subscribe(key, wanted)
+
+    def discard_updates(self) -> None:
+        """Take everything that neighbours should know as sent."""
+        self._advertisement_updates.take()
+        self._subscription_updates.take()
+        if self._served is not None:
+            self._served.change()
+        self.is_dirty = False
+
+    def adopt(self, other: RoutingTables) -> None:
+        """Take over all tables of another instance, which is not used any more."""
+        self._subscription_updates = other._subscription_updates
+        self._advertisement_updates = other._advertisement_updates
+        self._served = other._served
+        self.subscriptions, self.advertisements = other.subscriptions, other.advertisements
+        self.remote_subscriptions = other.remote_subscriptions
+        self.remote_advertisements = other.remote_advertisements
+        self.is_dirty, self.is_damaged = other.is_dirty, False
 
     def _add_subscription(self, interface: int, key: Key, wanted: Filter) -> None:
         self.is_dirty = True

@@ -261,6 +261,19 @@ class Hard(TableUpkeep):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Stabilising(TableUpkeep):
+    """Tables are compared with those of the neighbours, and rebuilt, in every round: wrong ones become right."""
+
+    name: ClassVar[str] = "stabilising"
+
+    round_period: float = _option(30.0, _NUMBER, above=0, is_local=True)  # seconds, the longest time between two rounds
+    false_equality: float = _option(1e-9, _NUMBER, minimum=1e-18, maximum=0.5, is_local=True)
+    sketch_bits: int | None = _count(1, None, is_local=True)  # for each entry
+    sketch_hashes: int | None = _count(1, None, is_local=True)
+    rebuild_slice: int = _count(1, 2_000, is_local=True)  # entries that are rebuilt at a time
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CrashLog(Options):
     """What of routing survives a crash of its broker."""
 
@@ -338,7 +351,7 @@ PROPAGATION_TYPES: Final[dict[str, type[Propagation]]] = {
 FORWARDING_TYPES: Final[dict[str, type[ForwardingChoice]]] = {
     each.name: each for each in (Content, Reuse, Prefix, Bloom, Group)
 }
-TABLE_UPKEEP_TYPES: Final[dict[str, type[TableUpkeep]]] = {each.name: each for each in (Hard,)}
+TABLE_UPKEEP_TYPES: Final[dict[str, type[TableUpkeep]]] = {each.name: each for each in (Hard, Stabilising)}
 CRASH_LOG_TYPES: Final[dict[str, type[CrashLog]]] = {each.name: each for each in (NoCrashLog,)}
 PATH_UPKEEP_TYPES: Final[dict[str, type[PathUpkeep]]] = {each.name: each for each in (TreeRepair,)}
 OPTION_TYPES: Final[tuple[type[Options], ...]] = (

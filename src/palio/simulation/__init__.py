@@ -13,7 +13,9 @@ from palio.routing.strategies import (
     Reuse,
     Simple,
     SimulationOptions,
+    Stabilising,
 )
+from palio.simulation.corruption import Corruption
 from palio.simulation.faults import (
     ClockJump,
     Crash,
@@ -24,12 +26,14 @@ from palio.simulation.faults import (
     LinkCut,
     Partition,
     SlowBroker,
+    TableCorruption,
 )
 from palio.simulation.history import Advertisement, Delivery, Subscription
 from palio.simulation.network import Network
 from palio.simulation.oracle import Verdict
 from palio.simulation.properties import Violation
 from palio.simulation.shrinking import shrink
+from palio.simulation.table_errors import TableErrors
 from palio.simulation.topologies import Topology
 
 __all__ = [
@@ -38,6 +42,7 @@ __all__ = [
     "BrokerOptions",
     "ClockJump",
     "Content",
+    "Corruption",
     "Covering",
     "Crash",
     "Delivery",
@@ -57,7 +62,10 @@ __all__ = [
     "Simple",
     "SimulationOptions",
     "SlowBroker",
+    "Stabilising",
     "Subscription",
+    "TableCorruption",
+    "TableErrors",
     "Topology",
     "Verdict",
     "Violation",

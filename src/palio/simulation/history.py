@@ -136,6 +136,8 @@ class History:
     publications: list[Publication] = field(default_factory=list)
     disturbed: set[int] = field(default_factory=set)
     """The rests after which links or brokers came or went before the next one."""
+    corrupted: set[int] = field(default_factory=set)
+    """The rests after which events may have met corrupted tables: then any delivery may come, or be missing."""
     crashed: set[tuple[int, int]] = field(default_factory=set)
     """The brokers that crashed, with the rests after which they did."""
 

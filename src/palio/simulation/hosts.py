@@ -78,6 +78,10 @@ class Disk:
         standings, interests = tuple(self._standings.values()), tuple(self._interests.values())
         return Remembered(records, tuple(self._unfinished.values()), tuple(self._seen), standings, interests)
 
+    def unfinished_events(self) -> Iterator[str]:
+        """The ids of the confirmed events that are not known to be in all their queues."""
+        return (decode_event(each.event.body).id for each in self._unfinished.values())
+
     def fetch(self, fetch: Fetch) -> Fetched:
         """The events of the log that are still unfinished."""
         kept = (self._unfinished.get(id) for id in fetch.ids)

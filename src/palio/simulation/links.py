@@ -39,6 +39,11 @@ class LinkModel:
         """Whether everything takes the delay, and nothing else happens to it."""
         return not (self.jitter or self.loss or self.duplication or self.reordering or self.bandwidth)
 
+    @property
+    def longest_delay(self) -> float:
+        """The seconds that anything takes at most which is neither lost nor waits for bandwidth."""
+        return (3 if self.reordering else 1) * (self.delay + self.jitter)
+
     @classmethod
     def of(cls, options: SimulationOptions) -> LinkModel:
         """From the options of a simulation, of which it takes its own."""

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from math import inf
 from pathlib import Path
 from random import Random
-from typing import Any, Self, TypeVar, get_args
+from typing import Any, Literal, Self, TypeVar, get_args
 
 from palio.errors import InvalidArgument, NotAdvertised, PalioError
 from palio.events import Event
@@ -42,6 +42,7 @@ from palio.routing.strategies import (
 )
 from palio.simulation import topologies
 from palio.simulation.clients import Clients
+from palio.simulation.corruption import Corruption, corrupt_tables
 from palio.simulation.engine import Engine
 from palio.simulation.fault_injection import FaultInjector
 from palio.simulation.faults import Faults, FaultSchedule, scheduled
@@ -119,6 +120,7 @@ class Network(ObservedNetwork):
         self.history = History(bool(chosen.get("disk")), advertisements)
         self._unsettled = True
         self._is_delivering = False  # within the batch of a broker, which nothing may interrupt
+        self._wrong_until = -inf  # tables that were corrupted are right again by then
         self._parts: tuple[int, ...] | None = None
         self._engine = Engine(
             topology, self.combination, seed, self._on_deliver, self._on_reply, self._on_crash, sealing_keys or {}
@@ -282,6 +284,32 @@ class Network(ObservedNetwork):
         """Cancel a crash that was set for later."""
         self._known(broker).fuse = None
 
+    def corrupt(self, brokers: int | Literal["all"] = "all", share: float = 0.2, seed: int = 0) -> Corruption:
+        """Corrupt about a share of the entries in every table of routing, at one broker or at all, as a seed decides.
+
+        With `tables="stabilising"` they are right again after `stabilisation_bound` seconds, in which the oracle
+        demands nothing; with other tables it demands nothing any more.
+        """
+        if type(share) not in (int, float) or not 0 <= share <= 1:
+            raise InvalidArgument(f"a share of the entries is from 0 to 1, not {share!r:.80}")
+        _check_seed(seed)
+        chosen = self._engine.hosts if brokers == "all" else [self._host(brokers)]
+        self._disturb()
+        bound = self.stabilisation_bound
+        self._wrong_until = inf if bound is None else max(self._wrong_until, self.now + bound)
+        # Events under way meet them as well, and so do confirmed ones that are still to be delivered.
+        under_way = {event for host in self._engine.hosts for event in host.disk.unfinished_events()}
+        self.history.corrupted.add(self.history.rests)
+        self.history.corrupted.update(
+            each.after for each in self.history.publications if each.confirm and each.event.id in under_way
+        )
+        done = Corruption()
+        for host in chosen:
+            if host.node is not None:
+                random = Random(f"{seed} {host.number}")
+                done.changes.update(corrupt_tables(host.node.broker, share, random).changes)
+        return done
+
     # Clients
 
     def subscribe(
@@ -385,6 +413,9 @@ class Network(ObservedNetwork):
         host = self._edge_host(at)
         if settled and self._unsettled:
             self._run(None)  # not until all faults are over
+        if self.now <= self._wrong_until:
+            self._unsettled = True
+            self.history.corrupted.add(self.history.rests)
         if isinstance(events, str | bytes | Mapping) or not hasattr(events, "__iter__"):
             raise InvalidArgument(f"publish_all takes a list of events, not {type(events).__name__}; publish takes one")
         named = [self._clients.event(event) for event in events]

@@ -8,16 +8,20 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from palio.errors import InvalidArgument
 from palio.filters.filter import Filter
 from palio.routing.combinations import Combination
 from palio.routing.measures import Measures
+from palio.routing.strategies import Stabilising
 from palio.simulation.engine import Engine
 from palio.simulation.hosts import Host
-from palio.simulation.topologies import Topology
+from palio.simulation.topologies import Topology, longest_path
 from palio.simulation.trace import Trace, Traffic
+
+if TYPE_CHECKING:
+    from palio.simulation.table_errors import TableErrors
 
 
 class ObservedNetwork:
@@ -94,6 +98,31 @@ class ObservedNetwork:
             here["clients"] = _in_order(known.subscriptions.keys())
             found[host.number] = {interface: filters for interface, filters in here.items() if filters}
         return found
+
+    @property
+    def stabilisation_rounds(self) -> int:
+        """The rounds after which self-stabilising tables are right, whatever they were before: one more than links on
+        the longest path between two brokers, with advertisements that path twice."""
+        longest = longest_path(self.topology.brokers, self.tree_links)
+        return (2 if self.combination.advertisements else 1) * longest + 1
+
+    @property
+    def stabilisation_bound(self) -> float | None:
+        """The seconds that these rounds take at most; None where tables are not self-stabilising."""
+        chosen = self.combination.table_upkeep
+        if not isinstance(chosen, Stabilising):
+            return None
+        slowest = max((edge.model.longest_delay for edge in self._engine.links.edges.values()), default=0.0)
+        drift = 1 + self.combination.simulation.drift
+        rounds = self.stabilisation_rounds
+        # What a round finds is observed, listed and corrected, and passed on along the longest path.
+        return rounds * chosen.round_period * drift + (rounds + 3) * slowest
+
+    def table_errors(self) -> TableErrors:
+        """The entries of all tables of neighbours' filters that are not as they should be."""
+        from palio.simulation.table_errors import find_table_errors
+
+        return find_table_errors(self)
 
     def draw(self, path: str | Path) -> None:
         """Draw the network with the traffic on its links; `path` ends with .svg or .png."""

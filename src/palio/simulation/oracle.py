@@ -5,7 +5,8 @@ and an event: it *must* arrive once, if the event matches, the subscription had 
 outlived it; it *must not*, if it does not match, or if the subscription was not there then; it *may*, otherwise, and
 never twice. Where links or brokers came or went, it may, until the network has come to rest again; and no event passes
 between parts of a network that is torn. A broker that crashes forgets its duplicate filter: where there are circles, an
-event that was under way by two ways may come to its clients again.
+event that was under way by two ways may come to its clients again. Where tables were corrupted, anything may come or be
+missing until they must have become right.
 
 A confirmed event *must* be in the queue of each durable subscription that was known, at some rest, where it was
 accepted, whatever broke before or since; once the network has come to rest with both brokers joined again it is there,
@@ -84,6 +85,8 @@ def expectation(
     joined: Sequence[int | None] = (),
 ) -> Expectation:
     """The expectation for one subscription and one event."""
+    if publication.after in history.corrupted:
+        return "may"
     if not subscription.wanted.matches(publication.event) or _was_over(history, publication, life):
         return "must not"
     if publication.confirm and _is_owed(history, publication, subscription, life):
@@ -117,6 +120,8 @@ def _is_owed(history: History, publication: Publication, subscription: Subscript
 
 def _may_repeat(history: History, publication: Publication, subscription: Subscription) -> bool:
     """Whether an event may come twice: the subscriber's broker crashed, and it is not in a durable queue."""
+    if publication.after in history.corrupted:
+        return True
     if publication.confirm:
         return not subscription.durable and any(
             broker == subscription.at and rest >= publication.after for rest, broker in history.crashed

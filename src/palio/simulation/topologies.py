@@ -213,6 +213,33 @@ def from_file(path: str | Path, hosts: int | None = None, extra: int = 0) -> Top
         raise InputError(str(path), _NOT_A_MATRIX) from None
 
 
+def longest_path(brokers: int, links: Iterable[tuple[int, int]]) -> int:
+    """The number of links on the longest path between two brokers of a tree, or of several."""
+    neighbours: dict[int, list[int]] = {broker: [] for broker in range(brokers)}
+    for a, b in links:
+        neighbours[a].append(b)
+        neighbours[b].append(a)
+
+    def distances(start: int) -> dict[int, int]:
+        found = {start: 0}
+        waiting = [start]
+        for broker in waiting:  # which grows meanwhile
+            for other in neighbours[broker]:
+                if other not in found:
+                    found[other] = found[broker] + 1
+                    waiting.append(other)
+        return found
+
+    longest = 0
+    left = set(neighbours)
+    while left:
+        # The farthest broker from any is an end of a longest path.
+        reached = distances(min(left))
+        left -= reached.keys()
+        longest = max(longest, *distances(max(reached, key=reached.__getitem__)).values())
+    return longest
+
+
 def _one_way(times: Sequence[Sequence[float]], unit: float) -> list[list[float]]:
     """Half of each round trip, in seconds; the mean of both directions, and infinite where neither was measured."""
     if any(len(row) != len(times) for row in times) or any(not isfinite(time) for row in times for time in row):

@@ -131,6 +131,11 @@ class TableSnapshot:
 class SnapshotSource(Protocol):
     """A forwarding whose headers a bulk job may write."""
 
+    @property
+    def table_version(self) -> int:
+        """The version of its table, one more with each filter."""
+        ...
+
     def entry_table(self) -> TableSnapshot: ...
 
 

@@ -48,6 +48,8 @@ class ForwardingConfig:
     chosen: ForwardingChoice = field(default_factory=Content)
     homes: HomeBrokers | None = None
     states: LinkStates | None = None
+    first_version: int = 0
+    """The version of the empty table, above all of tables that it replaces (`precomputed_headers`)."""
 
 
 class InterestListener(Protocol):

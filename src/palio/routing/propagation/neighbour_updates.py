@@ -114,16 +114,20 @@ _NO_UPDATES: Final = Updates([], [])
 class NeighbourUpdates:
     """The filters that came by each interface, and the updates that each neighbour is owed."""
 
-    __slots__ = ("_dirty", "_neighbours", "_reduce", "_sources")
+    __slots__ = ("_dirty", "_neighbours", "_reduce", "_sources", "told")
 
-    def __init__(self, reduce: Callable[[], Reduction]) -> None:
+    def __init__(self, reduce: Callable[[], Reduction], keeps_told: bool = False) -> None:
+        """With `keeps_told` all that each neighbour was sent is kept, to be compared with what it has."""
         self._reduce = reduce
+        self.told: dict[int, dict[Key, Filter]] | None = {} if keeps_told else None
         self._sources: dict[Key, dict[int, Filter]] = {}
         self._neighbours: dict[int, Reduction] = {}
         self._dirty: dict[int, None] = {}
 
     def open_link(self, link: int) -> None:
         reduction = self._neighbours[link] = self._reduce()
+        if self.told is not None:
+            self.told[link] = {}
         for key, sources in self._sources.items():
             wanted = next((each for source, each in sources.items() if source != link), None)
             if wanted is not None:
@@ -134,6 +138,8 @@ class NeighbourUpdates:
         """Forget a neighbour; what came from it must have been removed."""
         del self._neighbours[link]
         self._dirty.pop(link, None)
+        if self.told is not None:
+            self.told.pop(link, None)
 
     def add(self, interface: int, key: Key, wanted: Filter) -> None:
         # A neighbour needs a filter as long as any other interface has it. So only the first two sources of a key, and
@@ -176,6 +182,11 @@ class NeighbourUpdates:
                 added.setdefault(key, (wanted, []))[1].append(link)
             for key in change.withdrawals:
                 withdrawn.setdefault(key, []).append(link)
+            if self.told is not None:
+                told = self.told.setdefault(link, {})
+                told |= change.additions
+                for key in change.withdrawals:
+                    told.pop(key, None)
         self._dirty = {}
         return Updates(
             [(key, wanted, tuple(links)) for key, (wanted, links) in sorted(added.items())],
@@ -204,8 +215,8 @@ class AdvertisedUpdates(NeighbourUpdates):
 
     __slots__ = ()
 
-    def __init__(self, reduce: Callable[[], Reduction]) -> None:
-        super().__init__(lambda: Advertised(reduce()))
+    def __init__(self, reduce: Callable[[], Reduction], keeps_told: bool = False) -> None:
+        super().__init__(lambda: Advertised(reduce()), keeps_told)
 
     def advertise(self, link: int, offer: Hashable, offered: Filter) -> None:
         self._reduction_of(link).advertise(offer, offered)

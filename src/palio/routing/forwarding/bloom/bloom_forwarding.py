@@ -54,8 +54,8 @@ class BloomForwarding:
     def __init__(self, config: ForwardingConfig) -> None:
         chosen = config.chosen if isinstance(config.chosen, Bloom) else Bloom()
         self.shape = shape_of(chosen)
-        self._version = 0
-        self._cached_entry = TableVersion.of(config, 0, {"forwarding": "bloom", "shape": self.shape})
+        self._version = config.first_version
+        self._cached_entry = TableVersion.of(config, self._version, {"forwarding": "bloom", "shape": self.shape})
         self._filters: dict[int, dict[Key, tuple[Conjunction, ...]]] = {}
         self._predicates, self._table = _structures(self.shape, chosen)
         self._index_bytes = index_type(self.shape.width).itemsize
@@ -123,6 +123,10 @@ class BloomForwarding:
         known = [header for header in headers if header is not None]
         found = self._table.match_batch(*_concatenate(known, self._index_bytes), [each.interface for each in arrivals])
         return [_route(*each) for each in zip(known, found, proves_local, strict=True)]
+
+    @property
+    def table_version(self) -> int:
+        return self._version
 
     def entry_table(self) -> TableSnapshot:
         """A snapshot of this broker's predicates, for a job that computes digests in its stead."""

@@ -15,7 +15,7 @@ Trees are built in a background job, which alone touches the optimiser while it 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from functools import partial
 from typing import Final
 
@@ -53,6 +53,12 @@ class InterestReports:
         """Report to this broker from now on; reports to another one, or another way, may be lost: all is reported."""
         if (to, way) != (self._to, self.way):
             self._to, self.way = to, way
+            self._is_complete_due = True
+
+    def restore(self, wanted: Mapping[Key, Filter]) -> None:
+        """Report all filters of this broker's clients, where those that were taken note of are others."""
+        if self._wanted != wanted:
+            self._wanted = dict(wanted)
             self._is_complete_due = True
 
     def report(self) -> Report | None:
@@ -158,6 +164,11 @@ class OptimiserRole:
         report = self.reports.report() if self._links else None
         if report is not None:
             self.on_report(LOCAL, report)
+
+    def restore_reports(self, wanted: Mapping[Key, Filter]) -> None:
+        """Report the filters of this broker's clients to the winner, in case others or another way were noted."""
+        self.reports.lead(self._election.winner, self._election.way)
+        self.reports.restore(wanted)
 
     def on_report(self, interface: int, report: Report) -> None:
         """Take a report, or pass it on towards the broker that is elected, and never back."""

@@ -219,7 +219,7 @@ class ReuseForwarding:
         self.choose(chosen.mode, chosen.n)
         self._matcher = chosen.matcher
         self._may_be_complete = config.propagation in _COMPLETE_PROPAGATIONS
-        self._entry = TableVersion.of(config, 0, {"forwarding": "reuse"})
+        self._entry = TableVersion.of(config, config.first_version, {"forwarding": "reuse"})
         self._added_at: dict[tuple[int, Key], int] = {}  # table version at which a link's filter came, ascending
         self._links: dict[int, _Link] = {}
         self._local: dict[int, dict[Key, None]] = {}  # keys of local filters by hash
@@ -319,6 +319,10 @@ class ReuseForwarding:
         found = {each.completeness for each in lists}
         completeness = Completeness.PARTIAL if Completeness.PARTIAL in found else max(found)
         return ReuseHeader.of(dict.fromkeys(key for each in lists for key in each.keys), completeness)
+
+    @property
+    def table_version(self) -> int:
+        return self._entry.version
 
     def entry_table(self) -> TableSnapshot:
         """A snapshot of the filters of all links, for a job that finds keys in this broker's stead."""
