@@ -25,11 +25,14 @@ FAULTS = {
 FAULTY_LINKS = {"loss": 0.1, "duplication": 0.1, "reordering": 0.1, "drift": 1e-4}
 
 
-def drawn_network(seed: int) -> tuple[Topology, FaultSchedule]:
-    """A small network and its faults; links lose, double and reorder in one of three."""
+def drawn_network(seed: int, combination: Combination) -> tuple[Topology, FaultSchedule]:
+    """A small network and its faults; links lose, double and reorder in one of three. Tables are corrupted where
+    upkeep says that it repairs them."""
     random = Random(seed)
     shape = topology(random, circles=seed % 4 == 3)
     rates: dict[str, Any] = {**FAULTS, **(FAULTY_LINKS if seed % 3 == 0 else {})}
+    if combination.tables == "stabilising":
+        rates["corruption"] = 0.2
     return shape, Faults(seed=seed, **rates).schedule(shape)
 
 
@@ -54,7 +57,8 @@ def run_scenario(
 
 
 def settling_seconds(net: Network) -> float:
-    return 0.0
+    """The seconds after which upkeep promises that nothing is left of faults; also where the network is quiet."""
+    return net.stabilisation_bound or 0.0
 
 
 def choices_of(combination: Combination) -> dict[str, Any]:

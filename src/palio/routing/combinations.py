@@ -17,7 +17,7 @@ An option of unknown name is refused, and so is one that none of the chosen stra
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import product
 from typing import Any, Final
 
@@ -351,6 +351,17 @@ def legal_combinations() -> Iterator[Combination]:
                 continue
     for propagation in PROPAGATIONS[1:]:
         yield Combination(propagation, options={"hierarchy": True})
+
+
+def upkeep_variants(combination: Combination) -> list[Combination]:
+    """A combination with every upkeep of tables, crashes and paths that it may have."""
+    variants = []
+    for tables, crash_log, paths in product(TABLES, CRASH_LOGS, PATHS):
+        try:
+            variants.append(replace(combination, tables=tables, crash_log=crash_log, paths=paths))
+        except IllegalCombination:
+            continue
+    return variants
 
 
 _FORWARDING_OPTIONS: Final[tuple[tuple[str, dict[str, Any]], ...]] = (

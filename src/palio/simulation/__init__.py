@@ -27,6 +27,7 @@ from palio.simulation.faults import (
     LinkCut,
     Partition,
     SlowBroker,
+    TableCorruption,
 )
 from palio.simulation.history import Advertisement, Delivery, Subscription
 from palio.simulation.network import Network
@@ -67,6 +68,7 @@ __all__ = [
     "SlowBroker",
     "Stabilising",
     "Subscription",
+    "TableCorruption",
     "TableErrors",
     "Topology",
     "Verdict",

@@ -117,6 +117,8 @@ class Clients:
                 self.pasts[number] = reply.answer
             case Refused():
                 self.refusals.append(reply.answer)
+                if reply.answer.number:
+                    self.history.refused.add(self._asked[at, reply.answer.number].id)
 
     def postpone(self, at: int, client: str, name: str) -> None:
         """A request was refused by a full disk: it takes effect only when it is repeated."""

@@ -12,7 +12,17 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from palio.simulation.faults import ClockJump, Crash, DiskFull, Fault, FaultSchedule, LinkCut, Partition, SlowBroker
+from palio.simulation.faults import (
+    ClockJump,
+    Crash,
+    DiskFull,
+    Fault,
+    FaultSchedule,
+    LinkCut,
+    Partition,
+    SlowBroker,
+    TableCorruption,
+)
 
 if TYPE_CHECKING:
     from palio.simulation.engine import Engine
@@ -84,6 +94,8 @@ class FaultInjector:
                 self._lasts("disk full", broker, seconds)
             case ClockJump(broker=broker, by=by):
                 self._engine.hosts[broker].skew += by
+            case TableCorruption(share=share, seed=seed):
+                self._network.corrupt("all", share, seed)
 
     def _lasts(self, kind: str, target: Hashable, seconds: float) -> None:
         self._under_way[kind, target] += 1

@@ -79,7 +79,15 @@ class ClockJump(Struct, frozen=True, kw_only=True, tag="clock jump"):
     by: float
 
 
-Fault: TypeAlias = Crash | LinkCut | Partition | SlowBroker | DiskFull | ClockJump
+class TableCorruption(Struct, frozen=True, kw_only=True, tag="corruption"):
+    """About a share of the entries in every table of routing becomes wrong, at all brokers that run."""
+
+    time: float
+    share: float
+    seed: int = 0
+
+
+Fault: TypeAlias = Crash | LinkCut | Partition | SlowBroker | DiskFull | ClockJump | TableCorruption
 
 
 class FaultSchedule(Struct, frozen=True, kw_only=True):
@@ -157,6 +165,8 @@ class Faults:
     """Times in a second that the disk of each broker is full."""
     clock_jumps: float = _rate()
     """Jumps of each wall clock in a second."""
+    corruption: float = _share()
+    """The share of the entries of routing tables that is corrupted, once."""
     loss: float = _share()
     """The share of frames that is lost."""
     duplication: float = _share()
@@ -224,7 +234,12 @@ class Faults:
             for time, broker in self._moments(random, self.clock_jumps, range(brokers)):
                 yield ClockJump(time=time, broker=broker, by=_rounded(random.uniform(-self.jump, self.jump)))
 
-        yield from (crashes, cuts, partitions, slow, full, jumps)
+        def corruption(random: Random) -> Iterator[Fault]:
+            if self.corruption:
+                time, seed = _rounded(random.uniform(0, self.seconds)), random.randrange(2**32)
+                yield TableCorruption(time=time, share=self.corruption, seed=seed)
+
+        yield from (crashes, cuts, partitions, slow, full, jumps, corruption)
 
     def _moments(self, random: Random, rate: float, targets: Any) -> Iterator[tuple[float, Any]]:
         """The moments of a Poisson process for each of some targets."""
@@ -254,6 +269,8 @@ def scheduled(given: Faults | FaultSchedule, topology: Topology) -> FaultSchedul
             raise InvalidArgument(f"there is no broker {wrong[0]} in this network, which {each} needs")
         if isinstance(each, LinkCut) and frozenset(each.link) not in links:
             raise InvalidArgument(f"there is no link {each.link} in this network, which {each} needs")
+        if isinstance(each, TableCorruption):
+            _check("share", each.share, 1.0)
         for name in ("time", "seconds", "delay"):
             _check(name, getattr(each, name, 0.0), None)
     return given

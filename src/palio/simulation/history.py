@@ -145,6 +145,8 @@ class History:
     """The brokers whose disks were full, with the rests after which they were."""
     full_now: set[int] = field(default_factory=set)
 
+    refused: set[str] = field(default_factory=set)
+    """The ids of events that a full disk refused after they were published; publishers repeat them."""
     accepted: set[str] = field(default_factory=set)
     """The ids of events that were confirmed."""
     settled: dict[Subscription, set[int]] = field(default_factory=dict)

@@ -83,6 +83,10 @@ class Disk:
         first, spilled = unfinished[:RECOVERED_EVENTS], tuple(each.event.id for each in unfinished[RECOVERED_EVENTS:])
         return Remembered(records, first, tuple(self._seen), standings, interests, spilled=spilled)
 
+    def unfinished_events(self) -> Iterator[str]:
+        """The ids of the confirmed events that are not known to be in all their queues."""
+        return (decode_event(each.event.body).id for each in self._unfinished.values())
+
     def fetch(self, fetch: Fetch) -> Fetched:
         """The events of the log that are still unfinished."""
         kept = (self._unfinished.get(id) for id in fetch.ids)

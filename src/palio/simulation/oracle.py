@@ -94,6 +94,9 @@ def expectation(
     # Made at a later rest. A confirmed event may still be in the log, and be tried again after the subscription came.
     if life.made_after > publication.after:
         return "may" if publication.confirm else "must not"
+    # Its publisher repeats it, later than it was first published.
+    if publication.event.id in history.refused:
+        return "may"
     # Where it is not confirmed, nobody tries again to queue an event that a full disk has refused.
     refused = subscription.durable and (publication.after, subscription.at) in history.full
     calm = publication.after not in history.disturbed and not refused

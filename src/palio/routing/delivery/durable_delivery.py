@@ -262,7 +262,10 @@ class DurableDelivery:
         # queue: nothing is held in memory here.
         is_whole = self.queues.take_durable(recipients, event, identity, arrival.interface) and is_whole
         is_written = self.queues.is_written(identity, event.id, attempt)
-        self._attempts.begin(event.id, attempt, arrival.interface, links, is_written, is_whole)
+        # By a link that is not in use nothing was sent, and nothing will be acknowledged: tables were wrong.
+        open_links = [link for link in links if self.reachable.is_open(link)]
+        is_whole = is_whole and len(open_links) == len(links)
+        self._attempts.begin(event.id, attempt, arrival.interface, open_links, is_written, is_whole)
 
     def refuse(self, arrival: Arrival) -> None:
         """Ask for another attempt with an event that came twice: the way of the first may be broken."""

@@ -217,6 +217,10 @@ class ReachableBrokers:
         """Those with durable subscriptions."""
         return {broker: standing for broker, standing in self.standings().items() if standing & IS_HOME}
 
+    def is_open(self, link: int) -> bool:
+        """Whether a link is in use."""
+        return link in self._sent
+
     def open_link(self, link: int) -> None:
         self._sent[link] = {}
         self._is_dirty = True
