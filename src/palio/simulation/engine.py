@@ -132,7 +132,13 @@ class LinkFree(NamedTuple):
     generation: int
 
 
-Scheduled: TypeAlias = FrameArrival | TimerExpiry | HostInput | DiskWrite | LinkFree
+class LeaseEnd(NamedTuple):
+    """The end of a client's lease, unless it was extended; `end` decides that."""
+
+    end: Callable[[], None]
+
+
+Scheduled: TypeAlias = FrameArrival | TimerExpiry | HostInput | DiskWrite | LinkFree | LeaseEnd
 
 
 class Links:
@@ -386,10 +392,16 @@ class Engine:
                     self._write(host, each.persist)
                     batches.setdefault(each.host, []).append(Persisted(each.persist.token))
                     busy.add(each.host)
-            elif type(each) is LinkFree and each.generation == each.way.edge.generation:
-                self.links.send_next(each.way)
+            else:
+                self._on_rare_event(each)
         for number, inputs in batches.items():
             self.handle(self.hosts[number], inputs, number not in busy)
+
+    def _on_rare_event(self, event: Scheduled) -> None:
+        if type(event) is LeaseEnd:
+            event.end()
+        elif type(event) is LinkFree and event.generation == event.way.edge.generation:
+            self.links.send_next(event.way)
 
     # Effects
 
