@@ -111,6 +111,12 @@ def test_a_publisher_that_is_interrupted_says_what_was_confirmed(broker: Broker)
         assert re.search(r"^[0-2] events? confirmed; later ones may have been published too$", said, re.MULTILINE)
 
 
+def test_a_subscription_with_a_lease_prints_events_like_any_other(broker: Broker) -> None:
+    with subscribed(broker.url, "price > 100", "--for", "10m", "--count", "1") as subscriber:
+        assert command("publish", '{"price": 120}', "--connect", broker.url)[0] == 0
+        assert json.loads(subscriber.end()[1]) == {"price": 120}
+
+
 def test_an_interrupt_ends_a_subscriber_and_its_subscription(broker: Broker) -> None:
     with subscribed(broker.url, "TRUE") as subscriber:
         subscriber.send(signal.SIGINT)
@@ -137,6 +143,7 @@ def test_what_nobody_advertised_is_refused_until_it_is() -> None:
     [
         (("status", "--connect", "palio://127.0.0.1:1"), "nothing listens there; start a broker with `palio serve`"),
         (("subscribe", "price >", "--connect", "palio://127.0.0.1:1"), "price >"),
+        (("subscribe", "price > 1", "--for", "soon"), "such as 90d, not 'soon'"),
         (("publish", "no-such-file", "--connect", "palio://127.0.0.1:1"), "is no JSON object, and no file of them"),
         (("serve", "--listen", "palio://0.0.0.0:0", "--data", "none"), "listen on 127.0.0.1, or add what is missing"),
         (("serve", "--listen", "palio+tls://127.0.0.1:0", "--data", "none"), "a certificate and its key are needed"),

@@ -412,3 +412,46 @@ def test_a_renewal_where_there_are_no_leases_is_dropped() -> None:
 def test_lossy_links_need_leases_or_a_session() -> None:
     with pytest.raises(IllegalCombination, match="needs the session, or tables under lease"):
         Network.line(2, options=[SimulationOptions(loss=0.1, session=False)])
+
+
+@pytest.mark.parametrize("tables", ["hard", "leases"])
+def test_the_lease_of_a_client_ends_everywhere_whatever_the_tables(tables: str) -> None:
+    net = Network.line(3, propagation="covering", tables=tables)
+    brief = net.subscribe(0, "x > 1", lease=10.0)
+    wide = net.subscribe(0, "x > 0", lease=10.0)
+    net.run()
+    assert net.now < 10
+    net.run(8.0)
+    net.extend(brief)
+    net.run(4.0)
+    net.run()
+    assert net.tables[2] == {1: [Filter.parse("x > 1")]}
+    net.publish(2, {"x": 2})
+    net.run(8.0)
+    net.run()
+    net.publish(2, {"x": 3})
+    net.run()
+    assert not net.tables[2]
+    assert [each.subscription for each in net.deliveries] == [brief]
+    assert net.verdict().is_right
+    for ended in (brief, wide):
+        with pytest.raises(InvalidArgument, match="has ended"):
+            net.extend(ended)
+
+
+def test_a_lease_that_ends_while_its_broker_is_down_is_over_after_its_restart() -> None:
+    net = Network.line(2)
+    net.subscribe(0, "x > 1", lease=5.0)
+    net.run()
+    net.crash(0)
+    net.run(10.0)
+    net.restart(0)
+    net.run()
+    assert not net.tables[1]
+    assert net.verdict().is_right
+
+
+@pytest.mark.parametrize(("wrong", "match"), [({"lease": 0}, "above 0"), ({"lease": 5, "durable": True}, "durable")])
+def test_a_wrong_lease_of_a_client_is_refused(wrong: dict[str, Any], match: str) -> None:
+    with pytest.raises(InvalidArgument, match=match):
+        Network.line(2).subscribe(0, "x > 1", **wrong)

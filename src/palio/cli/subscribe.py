@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from palio.cli import terminal
-from palio.cli.common_options import BrokerLocation, broker_options, language_option
+from palio.cli.common_options import BrokerLocation, broker_options, language_option, parse_seconds
 from palio.cli.durable_limits import durable_limit_options
 from palio.filters.filter import Filter
 from palio.network.client.event_stream import ReceivedEvent
@@ -25,6 +25,9 @@ from palio.routing.durable_settings import DurableSettings
 )
 @click.option("--group", metavar="NAME", help="A consumer group of this name: each event goes to one of its members.")
 @click.option("--key", metavar="ATTRIBUTE", help="Events of a group with the same value of it are processed in order.")
+@click.option("--for", "lease", metavar="TIME",
+              help="A lease, such as 10m, 12h or 90s: the broker ends the subscription when it has heard nothing of "
+                   "this program for so long.")  # fmt: skip
 @click.option("--count", type=click.IntRange(1), metavar="N", help="End after N events.")
 @click.option("--queue", type=click.IntRange(1), metavar="N", help="Size of the delivery queue at the broker.")
 @click.option("--overflow", type=click.Choice(["block", "drop_oldest", "drop_newest", "disconnect"]),
@@ -37,6 +40,7 @@ def subscribe(
     durable: str | None,
     group: str | None,
     key: str | None,
+    lease: str | None,
     count: int | None,
     queue: int | None,
     overflow: Any,
@@ -61,11 +65,13 @@ def subscribe(
       palio subscribe "TRUE" --json --count 10
       palio subscribe "price > 100" --durable desk-7
       palio subscribe "price > 100" --durable desk-7 --max-events 10000 --on-full drop_oldest
+      palio subscribe "price > 100" --for 10m
       palio subscribe "kind = 'payment'" --group billing --key account
     """
     from palio.cli.condition_diagnostics import doubtful_dates
 
     wanted = Filter.parse(where, language)
+    seconds = None if lease is None else parse_seconds(lease)
     for doubt in doubtful_dates(where, language):
         terminal.warning(doubt)
 
@@ -81,6 +87,7 @@ def subscribe(
                 key=key,
                 queue=queue or 0,
                 overflow=overflow,
+                lease=seconds,
             )
             try:
                 async with subscription as events:

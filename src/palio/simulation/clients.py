@@ -47,6 +47,7 @@ class Clients:
         self.pasts: dict[int, Past] = {}
         self._names: dict[tuple[int, str, str], Subscription] = {}
         self._events: dict[EventId, Event] = {}
+        self.leases: dict[Subscription, tuple[float, float]] = {}  # length, and end by the virtual clock
         self._numbers = 0
         self._asked: dict[tuple[int, int], Event] = {}  # events that are to be confirmed, by broker and number
         self._published = 0

@@ -143,13 +143,13 @@ class SlowBatch(NamedTuple):
     upkeep: bool
 
 
-class FaultDue(NamedTuple):
-    """A fault begins or ends."""
+class DueCall(NamedTuple):
+    """A call at a time: a fault begins or ends, or a client's lease may have ended."""
 
-    action: Callable[[], None]
+    call: Callable[[], None]
 
 
-Scheduled: TypeAlias = FrameArrival | TimerExpiry | HostInput | DiskWrite | LinkFree | SlowBatch | FaultDue
+Scheduled: TypeAlias = FrameArrival | TimerExpiry | HostInput | DiskWrite | LinkFree | SlowBatch | DueCall
 
 
 class Links:
@@ -347,7 +347,7 @@ class Engine:
 
     def schedule_fault(self, time: float, action: Callable[[], None]) -> None:
         """Let a fault begin or end at a time. Like upkeep it does not keep a network from being quiet."""
-        self.queue.schedule(max(0.0, time - self.now), FaultDue(action), upkeep=True)
+        self.queue.schedule(max(0.0, time - self.now), DueCall(action), upkeep=True)
 
     # Time
 
@@ -422,8 +422,8 @@ class Engine:
             self.links.send_next(each.way)
         elif type(each) is SlowBatch and each.incarnation == self.hosts[each.host].incarnation:
             self.handle(self.hosts[each.host], each.inputs, each.upkeep)
-        elif type(each) is FaultDue:
-            each.action()
+        elif type(each) is DueCall:
+            each.call()
 
     def _delay(self, host: Host, inputs: Sequence[NodeInput], upkeep: bool) -> None:
         """Let a slow host get to its inputs later, in their order; also those that come when it is slow no more."""

@@ -7,6 +7,7 @@ clock, the machine or the order of hashes: a seed gives the same run, step by st
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from math import inf
 from pathlib import Path
 from random import Random
@@ -43,7 +44,7 @@ from palio.routing.strategies import (
 from palio.simulation import topologies
 from palio.simulation.clients import Clients
 from palio.simulation.corruption import Corruption, corrupt_tables
-from palio.simulation.engine import Engine
+from palio.simulation.engine import DueCall, Engine
 from palio.simulation.fault_injection import FaultInjector
 from palio.simulation.faults import Faults, FaultSchedule, scheduled
 from palio.simulation.history import Advertisement, Completion, Delivery, History, Publication, Subscription
@@ -330,6 +331,7 @@ class Network(ObservedNetwork):
         durable: bool = False,
         settings: DurableSettings | None = None,
         on_delivery: Callable[[Delivery], None] | None = None,
+        lease: float | None = None,
     ) -> Subscription:
         """Subscribe at a broker by a condition: text, JSON for JSON languages, or a Filter.
 
@@ -337,7 +339,13 @@ class Network(ObservedNetwork):
         brokers knew that it was joined to then (`network`); links come up when a network first runs. A `durable` one
         has a queue on the broker's disk, see `queue`, with its `settings`. `on_delivery` is called with each delivery
         as it comes; it may look at the network, and not change it.
+
+        With a `lease` of some seconds the broker ends the subscription so long after `subscribe` or `extend`, whatever
+        the tables; `run()` does not wait for that, `run(seconds)` does. A durable one has no lease.
         """
+        if lease is not None and (durable or not _is_duration(lease) or not lease):
+            what = "a durable subscription has no lease" if durable else f"a lease is of seconds above 0, not {lease!r}"
+            raise InvalidArgument(what)
         if confirm not in get_args(Confirm):
             raise InvalidArgument(f"a subscription is confirmed by {', '.join(get_args(Confirm))}, not {confirm!r}")
         _check_client(client)
@@ -347,7 +355,33 @@ class Network(ObservedNetwork):
         if on_delivery is not None:
             self._clients.listeners[made] = on_delivery
         self._change(host, client, self._clients.request(made, confirm, settings))
+        if lease is not None:
+            self._begin_lease(made, float(lease))
         return made
+
+    def extend(self, subscription: Subscription) -> None:
+        """Begin the lease of a subscription anew, with its whole length."""
+        lease = self._clients.leases.get(_made(subscription, Subscription, "subscribe"))
+        if lease is None:
+            raise InvalidArgument(f"{subscription} has no lease, or it has ended")
+        self._begin_lease(subscription, lease[0])
+
+    def _begin_lease(self, subscription: Subscription, seconds: float) -> None:
+        self._clients.leases[subscription] = seconds, self.now + seconds
+        end = DueCall(partial(self._end_lease, subscription, self.now + seconds))
+        # As upkeep: a run that waits until the network is quiet does not wait for the ends of leases.
+        self._engine.queue.schedule_at(self.now + seconds, end, upkeep=True)
+
+    def _end_lease(self, subscription: Subscription, at: float) -> None:
+        lease, life = self._clients.leases.get(subscription), self.history.subscriptions[subscription]
+        if lease is None or lease[1] != at or life.ended is not None:
+            return  # it was extended, or unsubscribed
+        del self._clients.leases[subscription]
+        self.history.end(life)
+        host = self._engine.hosts[subscription.at]
+        # A broker that is down learns of it when it restarts, as of every request without an answer.
+        if host.node is not None:
+            self._change(host, subscription.client, UnsubscribeClient(str(subscription.number)))
 
     def deliveries_of(self, subscription: Subscription) -> list[Delivery]:
         """The deliveries to one subscription, in order."""

@@ -230,3 +230,21 @@ def test_streams_of_a_group_share_the_events_and_acknowledge_one_by_one() -> Non
                 await until(lambda: waiting(server) == 0)
 
     run(test)
+
+
+def test_a_stream_with_a_lease_ends_with_the_reason(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with serving(data=tmp_path) as (_, client):
+            async with client.stream("GET", "/events", params={"where": "n > 0", "lease": "0.2"}) as response:
+                text = "".join([part async for part in response.aiter_text()])
+            assert "event: problem" in text
+            assert "not extended in time" in text
+            for wrong in ("0", "soon", "nan", "inf"):
+                refused = await client.get("/events", params={"lease": wrong})
+                assert refused.status_code == 400
+                assert "number of seconds above 0" in refused.json()["detail"]
+            await client.post("/durable/desk", json={"where": "n > 0"})
+            refused = await client.get("/events", params={"durable": "desk", "lease": "5"})
+            assert "has no lease" in refused.json()["detail"]
+
+    run(test)

@@ -50,6 +50,27 @@ async def talking(server: Server, query: str = "", **options: Any) -> AsyncItera
         yield Talk(socket)
 
 
+def test_a_subscription_with_a_lease_ends_unless_it_is_extended() -> None:
+    async def test() -> None:
+        async with serving() as (server, _), talking(server) as talk:
+            await talk.hear("welcome")
+            await talk.say("subscribe", name="brief", where="price > 100", lease=0.3)
+            await talk.hear("subscribed")
+            await talk.say("extend", name="brief")
+            assert await talk.hear("extended") == {"type": "extended", "name": "brief"}
+            ended = await talk.hear("problem")
+            assert ended["name"] == "brief"
+            assert "not extended in time" in ended["problem"]["detail"]
+            await talk.say("extend", name="brief")
+            assert "no lease to extend" in (await talk.hear("problem"))["problem"]["detail"]
+            await talk.say("subscribe", name="desk", durable=True, lease=5)
+            assert "has no lease" in (await talk.hear("problem"))["problem"]["detail"]
+            await talk.say("subscribe", name="brief", lease=0)
+            assert "problem" in (await talk.hear("problem"))
+
+    run(test)
+
+
 def test_events_go_both_ways() -> None:
     async def test() -> None:
         async with serving() as (server, client), talking(server) as talk:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 import palio
@@ -34,7 +36,7 @@ def test_a_lease_ends_once_unless_it_is_renewed_in_time(time: VirtualTime) -> No
     time.pass_seconds(2 * MAX_LEASE_SECONDS)
     assert ended == ["b", "a"]
     for name in ("a", "for ever"):
-        with pytest.raises(Refused, match="has no lease to renew"):
+        with pytest.raises(Refused, match="has no lease to extend"):
             leases.renew(name)
 
 
@@ -62,14 +64,14 @@ def test_a_subscription_that_is_not_renewed_ends_and_its_subscriber_hears_why() 
         ):
             await client.publish({"x": 1})
             assert (await anext(events)).get("x") == 1
-            with pytest.raises(Refused, match="was not renewed while it was valid"):
+            with pytest.raises(Refused, match="was not extended in time"):
                 await anext(events)
             await client.publish({"x": 2})
             assert [(await anext(others)).get("x") for _ in range(2)] == [1, 2]
-            with pytest.raises(Refused, match="was not renewed while it was valid"):
-                await events.renew()
-            with pytest.raises(Refused, match="has no lease to renew"):
-                await others.renew()
+            with pytest.raises(Refused, match="was not extended in time"):
+                await events.extend()
+            with pytest.raises(Refused, match="has no lease to extend"):
+                await others.extend()
 
     run(test)
 
@@ -85,11 +87,57 @@ def test_a_subscription_that_is_renewed_stands() -> None:
             # Private: when a lease ends shows only by letting it end, which takes as long.
             timers = session._subscription_leases._timers
             before = timers[events.name]
-            await events.renew()
+            await events.extend()
             assert before.cancelled()
             assert timers[events.name].when() > before.when()
             await client.publish({"x": 1})
             assert (await anext(events)).get("x") == 1
+
+    run(test)
+
+
+def test_a_client_that_lives_extends_its_lease_by_itself() -> None:
+    async def test() -> None:
+        async with (
+            broker() as server,
+            palio.connect(url(server)) as client,
+            client.subscribe("x > 0", lease=0.3) as events,
+        ):
+            [session] = server.sessions
+            timers = session._subscription_leases._timers
+            first = timers[events.name]
+            # Beyond the end of the first lease.
+            await until(lambda: timers[events.name].when() > first.when() + 0.3)
+            await client.publish({"x": 1})
+            assert (await anext(events)).get("x") == 1
+        assert events._extension is not None
+        assert events._extension.cancelled()
+
+    run(test)
+
+
+def test_a_client_that_is_cut_off_lets_its_lease_end() -> None:
+    async def test() -> None:
+        async with (
+            broker() as server,
+            palio.connect(url(server)) as client,
+            client.subscribe("x > 0", lease=0.2) as events,
+        ):
+            # As in a program whose event loop hangs, whose connection the machine keeps open.
+            assert events._extension is not None
+            events._extension.cancel()
+            with pytest.raises(Refused, match="ended with its lease"):
+                await anext(events)
+
+    run(test)
+
+
+@pytest.mark.parametrize("lease", [0, -1, float("inf"), "10m"])
+def test_a_lease_is_a_number_of_seconds(lease: Any) -> None:
+    async def test() -> None:
+        async with broker() as server, palio.connect(url(server)) as client:
+            with pytest.raises(InvalidArgument, match="number of seconds above 0"):
+                client.subscribe("x > 0", lease=lease)
 
     run(test)
 
@@ -126,6 +174,8 @@ def test_what_is_durable_has_no_validity() -> None:
         async with broker() as server, palio.connect(url(server)) as client:
             with pytest.raises(InvalidArgument, match="durable"):
                 client.subscribe(palio.Filter.parse("x > 0").valid_for(1), durable="desk")
+            with pytest.raises(InvalidArgument, match="durable"):
+                client.subscribe("x > 0", durable="desk", lease=60)
 
     run(test)
 

@@ -175,9 +175,9 @@ class BlockingSubscription(_BlockingStream[Subscription]):
 
         return self._loop.wait(ask())
 
-    def renew(self) -> None:
-        """Renew the lease, for the validity of the filter."""
-        self._loop.wait(self._subscription.renew())
+    def extend(self) -> None:
+        """Begin the lease anew, with its whole length."""
+        self._loop.wait(self._subscription.extend())
 
     def unsubscribe(self) -> None:
         """End a durable subscription for good, and discard its queue."""
@@ -269,6 +269,7 @@ class BlockingBroker:
         overflow: Overflow | None = None,
         completeness: bool = False,
         on_complete: Callable[[Stretch], None] | None = None,
+        lease: float | None = None,
     ) -> BlockingSubscription:
         # A coroutine, though it awaits nothing: the client is used by the loop's thread alone.
         async def subscribe() -> Subscription:
@@ -288,6 +289,7 @@ class BlockingBroker:
                 overflow=overflow,
                 completeness=completeness,
                 on_complete=on_complete,
+                lease=lease,
             )
 
         return BlockingSubscription(self._loop.wait(subscribe()), self._loop)

@@ -216,6 +216,7 @@ class Broker:
         overflow: Overflow | None = None,
         completeness: bool = False,
         on_complete: Callable[[Stretch], None] | None = None,
+        lease: float | None = None,
     ) -> Subscription:
         """Subscribe to the events that match a condition; `async with` it, then `async for` them.
 
@@ -237,6 +238,10 @@ class Broker:
         With `completeness` the subscription learns of which stretches of events it has all that it wanted:
         `complete_up_to(source)`. `on_complete` is called with each, between the events that came before and after it.
         The brokers need the option `completeness`; a durable subscription cannot have it.
+
+        With a `lease` of some seconds the broker ends the subscription so long after it last heard of it. This client
+        extends it by itself while its event loop runs, so that only one that hangs or is cut off lets it end; `extend`
+        extends it at once. A filter that is `valid_for` some seconds is extended by `extend` alone.
         """
         wanted = _to_filter(where, language)
         membership = _membership(durable, group, key, ack_timeout)
@@ -261,6 +266,7 @@ class Broker:
             settings,
             membership,
             window,
+            lease,
         )
         made.on_complete = on_complete
         return made

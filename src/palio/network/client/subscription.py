@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 
 _MAX_REFERRALS: Final = 4
+_EXTENSIONS_OF_A_LEASE: Final = 3  # in the time of one lease: two may be late
 
 
 class Subscription(EventStream):
@@ -47,14 +48,17 @@ class Subscription(EventStream):
         settings: DurableSettings | None = None,
         group: GroupMembership | None = None,
         window: int = CREDIT_WINDOW_EVENTS,
+        lease: float | None = None,
     ) -> None:
+        if lease is not None:
+            wanted = wanted.valid_for(lease)
         check_subscription_options(name, confirm, queue, overflow)
         if settings is not None and not durable:
             raise InvalidArgument("settings of a queue on disk are those of a durable subscription: name one")
         if durable and completeness:
             raise InvalidArgument("a durable subscription is not told of complete stretches: its events may come later")
         if durable and wanted.validity is not None:
-            raise InvalidArgument("a durable subscription stands until it is ended; its filter has no validity")
+            raise InvalidArgument("a durable subscription stands until it is ended; it has no lease")
         super().__init__(broker, name, window)
         self.wanted = wanted
         self.is_durable = durable
@@ -70,6 +74,8 @@ class Subscription(EventStream):
         self._grants_credit = group is None
         self._is_confirmed = False  # until then the request is under way
         self._following: asyncio.Task[None] | None = None
+        self._lease = lease  # one that this client extends by itself, for as long as it lives
+        self._extension: asyncio.TimerHandle | None = None
 
     async def __aenter__(self) -> Subscription:
         self._streams.add(self.name, self)
@@ -83,6 +89,7 @@ class Subscription(EventStream):
             self._forget()
             self._leave()
             raise
+        self._extend_later()
         return self
 
     @property
@@ -119,11 +126,25 @@ class Subscription(EventStream):
             leave = Detach if self.is_durable else Unsubscribe
             self._connection.send(protocol.encode(leave(0, self.name)))
 
-    async def renew(self) -> None:
-        """Renew the lease, for the validity of the filter; without it, the subscription ends in time (`Refused`)."""
+    async def extend(self) -> None:
+        """Begin the lease anew, with its whole length; a filter `valid_for` some seconds ends otherwise (`Refused`)."""
         if self._failure is not None:
             raise self._failure
         await self._connection.request(lambda number: Renew(number, self.name))
+
+    def _extend_later(self) -> None:
+        """Extend the lease before it ends, again and again; a client that stops or hangs lets it end."""
+        if self._lease is not None:
+            loop = asyncio.get_running_loop()
+            self._extension = loop.call_later(self._lease / _EXTENSIONS_OF_A_LEASE, self._extend_now)
+
+    def _extend_now(self) -> None:
+        # A refusal is no failure here: the request of a subscription that is repeated on a new connection begins the
+        # lease anew, and the end of one is told by the broker itself.
+        self._connection.request_nowait(
+            lambda number: Renew(number, self.name), failed=lambda error: None, done=lambda answer: None
+        )
+        self._extend_later()
 
     async def unsubscribe(self) -> None:
         """End a durable subscription for good, and discard its queue."""
@@ -195,6 +216,8 @@ class Subscription(EventStream):
 
     def _forget(self) -> None:
         self._is_entered = False
+        if self._extension is not None:
+            self._extension.cancel()
         if self._following is not None:
             self._following.cancel()
         self._streams.forget(self.name)

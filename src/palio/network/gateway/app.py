@@ -36,6 +36,7 @@ from palio.network.gateway.event_streams import (
     peer_of,
     read_instance,
     read_last_event_id,
+    read_lease,
     server_sent_events,
 )
 from palio.network.gateway.http_server import HttpServer, make_server
@@ -222,7 +223,9 @@ class Gateway:
         session = self._server.open_session(principal, "sse", instance=consumer, peer=peer_of(request))
         try:
             if durable is None:
-                await session.subscribe("events", await self._wanted(request, principal))
+                wanted = await self._wanted(request, principal)
+                lease = read_lease(request.query_params.get("lease"))
+                await session.subscribe("events", wanted if lease is None else wanted.valid_for(lease))
             else:
                 await self._resume_durable(request, session, durable, last)
         except BaseException:
@@ -248,6 +251,8 @@ class Gateway:
         check_subscription_name(name)
         if {"where", "language"} & request.query_params.keys():
             raise InvalidArgument(f"the condition of a durable subscription is set by POST /durable/{name}")
+        if "lease" in request.query_params:
+            raise InvalidArgument("a durable subscription stands until it is ended; it has no lease")
         await check_home(session, name)
         host = self._server.host
         if request.query_params.get("group") == "true":

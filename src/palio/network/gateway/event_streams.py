@@ -13,6 +13,7 @@ import asyncio
 import contextlib
 import json
 from collections.abc import AsyncIterator, Callable
+from math import inf
 from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias
 
 import msgspec
@@ -96,6 +97,19 @@ def read_instance(text: str) -> str:
     return text
 
 
+def read_lease(text: str | None) -> float | None:
+    """The seconds of a lease; None without one."""
+    if text is None:
+        return None
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = 0.0
+    if not 0 < seconds < inf:
+        raise InvalidArgument(f"a lease is a number of seconds above 0, not {text!r:.40}")
+    return seconds
+
+
 def read_last_event_id(text: str | None) -> int:
     """The number in a header Last-Event-ID; 0 without one."""
     if not text:
@@ -123,6 +137,13 @@ class Subscribe(msgspec.Struct, tag="subscribe", forbid_unknown_fields=True):
     window: Annotated[int, msgspec.Meta(ge=1)] = DEFAULT_WINDOW_EVENTS
     ack_seconds: Annotated[float, msgspec.Meta(gt=0)] = DEFAULT_ACK_SECONDS
     limits: DurableLimits | None = None
+    lease: Annotated[float, msgspec.Meta(gt=0)] | None = None
+
+
+class Extend(msgspec.Struct, tag="extend", forbid_unknown_fields=True):
+    """Extension of the lease of a subscription."""
+
+    name: str
 
 
 class Unsubscribe(msgspec.Struct, tag="unsubscribe", forbid_unknown_fields=True):
@@ -154,7 +175,7 @@ class Reject(msgspec.Struct, tag="reject", forbid_unknown_fields=True):
     reason: Annotated[str, msgspec.Meta(max_length=MAX_REASON_LENGTH)] = ""
 
 
-ClientMessage: TypeAlias = Hello | Subscribe | Unsubscribe | Publish | Acknowledge | Reject
+ClientMessage: TypeAlias = Hello | Subscribe | Extend | Unsubscribe | Publish | Acknowledge | Reject
 _decode: Final[Callable[[str], ClientMessage]] = msgspec.json.Decoder(ClientMessage).decode
 
 
@@ -249,6 +270,10 @@ class WebSocketSession:
                 text = check_condition(where, self._limits)
                 wanted = await self._server.read_condition(text, language, session.principal)
                 settings = None if message.limits is None else message.limits.to_settings()
+                if message.lease is not None:
+                    if message.group or message.durable:
+                        raise InvalidArgument("a durable subscription stands until it is ended; it has no lease")
+                    wanted = wanted.valid_for(message.lease)
                 if message.group:
                     group = GroupOptions(message.key, message.ack_seconds)
                     await subscribe_durable(session, name, wanted, group, message.window, settings)
@@ -259,6 +284,9 @@ class WebSocketSession:
                 else:
                     await session.subscribe(name, wanted)
                 await self._send("subscribed", name=name, where=str(wanted))
+            case Extend(name=name):
+                session.renew(name)
+                await self._send("extended", name=name)
             case Unsubscribe(name=name):
                 await session.unsubscribe(name)
                 await self._send("unsubscribed", name=name)

@@ -34,7 +34,7 @@ class Leases:
     def renew(self, name: str) -> None:
         """Start the lease anew, with the same length."""
         if name not in self._seconds:
-            raise Refused(f"{name!r} has no lease to renew; its subscription has no validity, or has ended")
+            raise Refused(f"{name!r} has no lease to extend; its subscription was made without one, or has ended")
         self.begin(name, self._seconds[name])
 
     def forget(self, name: str) -> None:

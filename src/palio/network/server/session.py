@@ -319,7 +319,7 @@ class Session:
 
     def _on_lease_expired(self, name: str) -> None:
         self.request_unsubscription(name)
-        self.on_withdrawn(name, Refused(f"{name!r} was not renewed while it was valid"))
+        self.on_withdrawn(name, Refused(f"{name!r} ended with its lease, which was not extended in time"))
 
     def unadvertise(self, name: str) -> None:
         if name not in self._advertised:
