@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Final
 
 from palio.events.values import MAX_DECIMAL_DIGITS
 from palio.filters.expressions.ast import Array, Attribute, Call, Expression, Literal, bottom_up
-from palio.filters.expressions.coercion import NUMBERS, ValueType
+from palio.filters.expressions.coercion import KIND_NAMES, NUMBERS, ValueType, widest
 from palio.filters.expressions.functions import FUNCTIONS, RUN, TEXT
 from palio.filters.expressions.static_analysis import Kinds, branch_places
 from palio.spark.attributes import PRESENCE_TARGET
@@ -83,6 +83,8 @@ class Column:
     """The width of integers; 0 of all others."""
     is_local: bool = False
     """Whether it has times without a zone."""
+    is_scalar: bool = False
+    """Whether it has one value in every row, and no array or object around it."""
 
     @property
     def is_opaque(self) -> bool:
@@ -122,6 +124,7 @@ class Column:
             isinstance(element, types.StructType | types.MapType),
             _INTEGER_BITS.get(type(element).__name__, 0),
             isinstance(element, types.TimestampNTZType),
+            kind not in (None, NoneType) and element is declared and not is_within_objects,
         )
 
 
@@ -178,6 +181,32 @@ def find_compared_object(expression: Expression, kinds: ColumnKinds) -> tuple[Ex
                 continue
             if column is not None and column.is_object:
                 return call, f"{call.function} takes a value, not a whole struct or map"
+    return None
+
+
+def find_misused_value(expression: Expression, kinds: ColumnKinds) -> tuple[Expression, str] | None:
+    """A part of a condition whose arguments are of other types than it takes, and the reason; None without.
+
+    Those are columns of single values where an array is taken, values that no array of their type has, and conditions
+    of CASE that are neither true nor false.
+    """
+    for call in bottom_up(expression):
+        function = None if call.function == "variable" else FUNCTIONS.get(call.function)  # that of a lambda
+        for place, argument in enumerate(call.arguments):
+            column = kinds.column(argument.name) if isinstance(argument, Array | Attribute) else None
+            if function is not None and function.parameter(place).kind is tuple and column and column.is_scalar:
+                return call, f"{call.function}() takes an array"
+        if call.function == "array_contains":
+            array, value = call.arguments
+            listed = kinds.column(array.name) if isinstance(array, Array) else None
+            pair = frozenset(() if listed is None else (listed.kind, kinds.of(value))) - {None, NoneType}
+            if pair and (widest(pair) is None or (len(pair) == 2 and str in pair)):
+                return call, "array_contains() takes a value of the type that the elements have"
+        if call.function == "case":
+            for place in range(0, len(call.arguments) - 1, 2):
+                kind = kinds.of(call.arguments[place])
+                if kind not in (None, NoneType, bool, str):
+                    return call, f"WHEN takes a boolean, not {KIND_NAMES[kind]}"
     return None
 
 

@@ -61,6 +61,7 @@ from palio.spark.cast_search import (
     Column,
     ColumnKinds,
     find_compared_object,
+    find_misused_value,
     find_other_than_boolean,
 )
 from palio.spark.element_attributes import ElementAttributes
@@ -210,6 +211,7 @@ class ImplicitCasts:
         found_conflicts = (
             conflict,
             find_compared_object(expression, kinds),
+            find_misused_value(expression, kinds),
             self._elements.conflict_in(expression),
             find_other_than_boolean(expression, kinds),
         )
