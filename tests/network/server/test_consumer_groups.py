@@ -280,6 +280,39 @@ def test_a_group_survives_its_members_and_a_restart_with_its_limits(tmp_path: Pa
     run(test)
 
 
+def test_a_broker_that_stops_gives_the_events_of_a_member_to_no_other(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with (
+            broker(data=str(tmp_path)) as server,
+            palio.connect(url(server)) as other,
+            other.subscribe("x >= 0", group="billing", window=8) as mine,
+        ):
+            async with (
+                palio.connect(url(server)) as client,
+                client.subscribe("x >= 0", group="billing", window=8) as events,
+            ):
+                await client.publish_all(({"x": x} for x in range(8)), confirm=True)
+                await anext(events)
+                await anext(mine)
+                group = server.host.clients["durable anyone/billing"]
+                assert isinstance(group, ConsumerGroup)
+                [here] = [each for each in group.members if each.session.instance == other.connection._instance]
+                held = group.held_by(here)
+                assert len(held) < 8
+                server.host.is_stopping = True  # as at the beginning of `stop`, which ends the connections later
+            await until(lambda: group.members == [here])
+            for _ in range(5):  # turns of the loop, in one of which they would be given out
+                await asyncio.sleep(0)
+            assert group.held_by(here) == held
+        async with broker(data=str(tmp_path)) as server, AsyncExitStack() as stack:
+            again = await member(stack, server)
+            found = [await anext(again) for _ in range(8)]
+            assert [each.get("x") for each in found] == list(range(8))
+            assert {each.deliveries for each in found} == {1}
+
+    run(test)
+
+
 def test_members_are_found_from_every_broker_and_read_at_the_home() -> None:
     async def test() -> None:
         async with (

@@ -144,7 +144,7 @@ class RecentAcknowledgements:
             self._ids.popitem(last=False)
 
     def __contains__(self, event: ReceivedEvent) -> bool:
-        return bool(event.number) and self._ids.get(event.number) == event.id
+        return self._ids.get(event.number) == event.id
 
 
 class EventStream:
@@ -202,7 +202,7 @@ class EventStream:
             assert not isinstance(taken, Complete | WaitingBatch)
             self._count_taken(1)
             received = self._received(*taken)
-            if received not in self._recently_acknowledged:
+            if not received.number or received not in self._recently_acknowledged:
                 return received
             self._acknowledge(received)
 
@@ -223,7 +223,7 @@ class EventStream:
                 self._waiting.popleft()
                 self._count_taken(1)
                 received = self._received(*taken)
-                if received in self._recently_acknowledged:
+                if received.number and received in self._recently_acknowledged:
                     self._acknowledge(received)
                 else:
                     events.append(received)

@@ -224,7 +224,9 @@ class ConsumerGroup:
 
     def _schedule(self) -> None:
         """Dispatch in the next turn of the loop, once for all that happens in this one."""
-        if not self._is_scheduled and self._dispatch.members:
+        # Members leave one after the other when the broker stops. Each may still process what it has: given to those
+        # that remain, it would be processed twice, and out of the order of its key.
+        if not self._is_scheduled and self._dispatch.members and not self._host.is_stopping:
             self._is_scheduled = True
             self._loop.call_soon(self._run)
 
