@@ -1,0 +1,111 @@
+"""Random XML documents and XPath expressions over the same few names and values."""
+
+from __future__ import annotations
+
+from hypothesis import strategies as st
+
+NAMES = ("a", "b", "c")
+ATTRIBUTES = ("x", "y")
+VALUES = ("", "1", "2", "10", "1.0", " 1 ", "-3", "one", "oneself", "it's", "1e1")
+
+
+@st.composite
+def elements(draw: st.DrawFn, depth: int = 5) -> str:
+    name = draw(st.sampled_from(NAMES))
+    attributes = draw(st.dictionaries(st.sampled_from(ATTRIBUTES), st.sampled_from(VALUES), max_size=2))
+    content = "".join(
+        draw(st.lists(elements(depth - 1) | texts() if depth else texts(), max_size=4 if depth > 2 else 2))
+    )
+    written = "".join(f' {key}="{value}"' for key, value in attributes.items())
+    return f"<{name}{written}>{content}</{name}>"
+
+
+def texts() -> st.SearchStrategy[str]:
+    """Text, and the comments that separate two text nodes."""
+    return st.sampled_from((*VALUES, "<!-- -->", "<![CDATA[<1>]]>"))
+
+
+documents = elements
+
+name_tests = st.sampled_from((*NAMES, "*"))
+separators = st.sampled_from(("/", "/", "/", "//"))
+operators = st.sampled_from(("=", "!=", "<", "<=", ">", ">="))
+constants = st.sampled_from(("'1'", "1", "2", "'one'", "10", "''", "-3", '"it\'s"', "1.5"))
+subjects = st.sampled_from((".", "text()", "@x", "@y", "a", "b/text()", ".//c", "a/@x"))
+
+
+@st.composite
+def comparisons(draw: st.DrawFn) -> str:
+    subject = draw(subjects)
+    if draw(st.booleans()):
+        return f"{subject} {draw(operators)} {draw(constants)}"
+    return f"{draw(st.sampled_from(('contains', 'starts-with')))}({subject}, {draw(st.sampled_from(_SOUGHT))})"
+
+
+_SOUGHT = ("'one'", "'1'", "''", "'self'")
+
+
+@st.composite
+def steps(draw: st.DrawFn, depth: int) -> str:
+    text = draw(name_tests)
+    for _ in range(draw(st.sampled_from((0, 0, 0, 1, 1, 2)))):
+        text += f"[{draw(conditions(depth - 1))}]"
+    return text
+
+
+@st.composite
+def paths(draw: st.DrawFn, depth: int = 2) -> str:
+    """A relative path."""
+    text = draw(steps(depth))
+    for _ in range(draw(st.sampled_from((0, 1, 1, 2)))):
+        text += draw(separators) + draw(steps(depth))
+    return text + draw(st.sampled_from(("", "", "", "/@x", "//@y", "/text()", "//text()")))
+
+
+_UPWARD = ("parent::a", "ancestor::b", "not(ancestor::c)", "..", "self::a", "ancestor::b/@x", "../b", "ancestor::a[b]")
+
+
+def conditions(depth: int = 2) -> st.SearchStrategy[str]:
+    """What may stand in a predicate."""
+    if depth <= 0:
+        return comparisons()
+    inner = st.deferred(lambda: conditions(depth - 1))
+    return st.one_of(
+        comparisons(),
+        paths(depth),
+        st.builds(".//{}".format, paths(depth)),
+        st.builds("not({})".format, inner),
+        st.builds("{} and ({})".format, inner, inner),
+        st.builds("({} or {})".format, inner, inner),
+        st.sampled_from(_UPWARD),
+        st.builds("//{}".format, paths(0)),
+    )
+
+
+def xpaths() -> st.SearchStrategy[str]:
+    """Whole expressions."""
+    absolute = st.builds("{}{}".format, st.sampled_from(("/", "//")), paths())
+    return st.one_of(
+        absolute,
+        absolute,
+        paths(),
+        st.builds("{} | {}".format, absolute, absolute),
+        st.builds("{} and not({})".format, absolute, absolute),
+        st.builds("{} {} {}".format, absolute, operators, constants),
+        st.builds("contains({}, {})".format, absolute, st.sampled_from(_SOUGHT)),
+    )
+
+
+conjunctive_paths = st.deferred(lambda: st.builds("{}{}".format, st.sampled_from(("/", "//")), _branching()))
+
+
+@st.composite
+def _branching(draw: st.DrawFn, depth: int = 2) -> str:
+    """Paths with branches and comparisons of values, the patterns of the literature."""
+    text = draw(name_tests)
+    for _ in range(draw(st.sampled_from((0, 0, 1, 1, 2)))):
+        inner = comparisons() if depth == 0 or draw(st.booleans()) else _branching(depth - 1)
+        text += f"[{draw(inner)}]"
+    if depth and draw(st.booleans()):
+        text += draw(separators) + draw(_branching(depth - 1))
+    return text
