@@ -4,9 +4,8 @@ The functions are plain Python on arrays of integers, and Numba can compile them
 compile them: it stands below the compiler of kernels, and whoever has one hands in compiled forms (`PatternKernels`).
 Without, Python interprets them over memoryviews. They call no other functions, which would have to be compiled too.
 
-A node of a document is a number here: elements first, then attributes, then text nodes. An instance of a row is the
-row at the element that its node of the pattern is placed on. Its mask has a bit for each child row that has been found
-below that element, and lives in a hash table of the document (`Instances`).
+A node of a document is a number here: elements first, then attributes, then text nodes. `palio.xml.branch_table` says
+what links and units are.
 """
 
 from __future__ import annotations
@@ -21,19 +20,24 @@ NODE, FOUND, VISITS, TESTED, MISSING_STATE, MISSING_SYMBOL, DEPTH = range(7)
 COUNTERS: Final = 7
 
 # Flags of a state.
-HAS_PATTERNS, HAS_ROWS, HAS_TESTS, HAS_ATTRIBUTES, HAS_TEXTS = 1, 2, 4, 8, 16
+HAS_PATTERNS, HAS_LINKS, HAS_TESTS, HAS_ATTRIBUTES, HAS_TEXTS, HAS_SEARCHES = 1, 2, 4, 8, 16, 32
 
-# Links of a row to its parent row.
-TOP = 0
-"""No parent: its pattern matches."""
-FIXED = 1
-"""A fixed number of levels above."""
-ROOT = 2
-"""The document node."""
-FREE = 3
-"""Any ancestor on which the node of the parent row can be placed."""
-CHECKED = 4
-"""As `FREE`, if the steps between fit the elements between."""
+# Kinds of links: at which element a link holds, seen from the element where it ends.
+UP = 0
+"""A number of levels above."""
+AT_DEPTH = 1
+"""The ancestor at a depth, which is 0 for the document node."""
+ABOVE = 2
+"""All ancestors of the element a number of levels above; with -1 levels, of an attribute or text, its element too."""
+
+# What is known of a link in one document, in three numbers: attempt in the upper 32 bits, and in the lower
+LAST_MARK = 0
+"""the element (+ 1) that it was last noted for,"""
+HOLDS_AT = 1
+"""the element (+ 1) at which it was last found to hold,"""
+NEXT_BELOW = 2
+"""of a link of kind `ABOVE`, the place of the first node after the present element that it leads up from."""
+LINK_NUMBERS: Final = 3
 
 EMPTY: Final = -1
 # A pair of numbers has its place in a hash table at first * FIRST_FACTOR + second * SECOND_FACTOR, cut to the size.
@@ -65,14 +69,11 @@ class AutomatonArrays(NamedTuple):
     pattern_starts: Integers
     """By state: where its patterns are in `patterns`, up to those of the next."""
     patterns: Integers
-    row_starts: Integers
-    rows: Integers
-    node_starts: Integers
-    nodes: Integers
-    """Nodes of the trie that a state stands for; ascending."""
-    accepted_starts: Integers
-    """By symbol: where the name tests that accept it are in `accepted`."""
-    accepted: Integers
+    link_starts: Integers
+    links: Integers
+    search_starts: Integers
+    searches: Integers
+    """By state: the conjunctions of links of kind `ABOVE` alone, which nothing else leads to."""
 
 
 class RunArrays(NamedTuple):
@@ -84,55 +85,57 @@ class RunArrays(NamedTuple):
     node_depths: Integers
     """By element: its depth, from 1."""
     state_documents: Integers
-    """By state: the last document in which its patterns were reported."""
+    """By state: the last document in which it occurred."""
     state_parents: Integers
-    """By state: the last element below which its rows were visited, of that document."""
+    """By state: the last element below which its links were visited, of that document."""
     pattern_documents: Integers
     """By pattern: the last document that it was found in."""
     found: Integers
     visits: Integers
-    """Pairs of node and state whose rows are to be joined."""
+    """Pairs of node and state whose links are to be followed."""
     tested: Integers
     """Pairs of node and state that has value tests."""
 
 
-class RowArrays(NamedTuple):
-    """The rows of all patterns."""
+class BranchArrays(NamedTuple):
+    """Links and units of all patterns."""
 
-    links: Integers
+    kinds: Integers
     levels: Integers
-    """The levels between a row's node and its parent row's, exactly or at least; counted from the element of a node."""
-    parents: Integers
-    bits: Integers
-    """The bit of the row in the mask of its parent row."""
-    masks: Integers
-    """The mask of a row that is complete."""
+    pivot_starts: Integers
+    pivots: Integers
+    """By link: the conjunctions that are looked at when it holds."""
+    other_starts: Integers
+    others: Integers
+    """By unit: the other links of a conjunction."""
+    pattern_starts: Integers
     patterns: Integers
-    """The pattern of a row without a parent."""
-    trie_nodes: Integers
-    step_starts: Integers
-    """Where the steps from the parent row to a row are, first to last."""
-    step_axes: Integers
-    """1 for a descendant, 0 for a child."""
-    step_tests: Integers
+    """By unit: the patterns that match where it is found."""
+    link_starts: Integers
+    links: Integers
+    """By unit: the links that end at it."""
 
 
-class InstanceArrays(NamedTuple):
-    """Hash table of the masks of instances; an entry of an earlier document is free."""
+class JoinArrays(NamedTuple):
+    """Working memory of the join."""
 
-    keys: Integers
-    documents: Integers
-    masks: Integers
-    stack: Integers
-    """Instances that are complete and not yet handed to their parent rows: pairs of row and element."""
-    used: Integers
-    """One number: the entries of this document."""
+    link_numbers: Integers
+    """What is known of each link, `LINK_NUMBERS` for each."""
+    ends: Integers
+    """By element: the number after that of its last descendant."""
+    heads: Integers
+    """By element + 1: its last entry."""
+    entry_links: Integers
+    entry_nexts: Integers
+    pending: Integers
+    """Conjunctions found at the present element whose links are to be followed."""
 
 
 def run_automaton(document: DocumentArrays, automaton: AutomatonArrays, run: RunArrays, number: int) -> int:
     """Run over a document from the node that the counters name; 0 at its end, 1 where a transition is missing."""
     parents, tags, attribute_owners, attribute_tags, text_owners, element_symbols, attribute_symbols = document
-    keys, targets, flags, pattern_starts, patterns, _, _, _, _, _, _ = automaton
+    keys, targets, flags = automaton.transition_keys, automaton.transition_targets, automaton.flags
+    pattern_starts, patterns = automaton.pattern_starts, automaton.patterns
     counters, node_states, node_depths, state_documents, state_parents, pattern_documents, found, visits, tested = run
     elements = len(parents)
     attributes_end = elements + len(attribute_owners)
@@ -181,8 +184,8 @@ def run_automaton(document: DocumentArrays, automaton: AutomatonArrays, run: Run
                     pattern_documents[pattern] = number
                     found[counters[FOUND]] = pattern
                     counters[FOUND] += 1
-        if flag & HAS_ROWS and (state_documents[state] != number or state_parents[state] != owner):
-            # A sibling in the same state would set the same bits.
+        if flag & HAS_LINKS and (state_documents[state] != number or state_parents[state] != owner):
+            # For a sibling in the same state, links hold at the same elements.
             visits[2 * counters[VISITS]] = node
             visits[2 * counters[VISITS] + 1] = state
             counters[VISITS] += 1
@@ -196,159 +199,164 @@ def run_automaton(document: DocumentArrays, automaton: AutomatonArrays, run: Run
     return 0
 
 
-def join_rows(
-    first: int,
-    visits: Integers,
-    starts: Integers,
-    rows: Integers,
+def join_branches(
+    hits: Integers,
     document: DocumentArrays,
     automaton: AutomatonArrays,
     run: RunArrays,
-    table: RowArrays,
-    instances: InstanceArrays,
+    branches: BranchArrays,
+    join: JoinArrays,
     number: int,
+    attempt: int,
 ) -> int:
-    """Hand the rows of visits, pairs of a node and a place in `starts`, to their parent rows.
+    """Find the conjunctions of a document, from the visits of a run and from hits, pairs of node and unit.
 
-    Returns the next visit: the count of all, or the one before which the hash table has to grow.
+    Elements are looked at from the last to the first, so that everything below one is known before it. A link is noted
+    in a list of the element at which it holds. One of kind `ABOVE` is noted at the element that it leads up from, and
+    holds at an element in whose subtree the nearest of these is: no ancestors are searched. The place of a node for
+    this is twice the number of its element, and 1 more for attributes and texts.
+
+    Returns 0, or 1 where there is no room for more entries.
     """
-    parents, tags, attribute_owners, _, text_owners, element_symbols, _ = document
-    _, _, _, _, _, _, _, node_starts, nodes, accepted_starts, accepted = automaton
-    counters, node_states, _, _, _, pattern_documents, found, _, _ = run
-    links, levels, row_parents, bits, full, row_patterns, trie_nodes, step_starts, step_axes, step_tests = table
-    keys, documents, masks, stack, used = instances
+    parents, attribute_owners, text_owners = document.parents, document.attribute_owners, document.text_owners
+    counters, node_states, node_depths, visits = run.counters, run.node_states, run.node_depths, run.visits
+    pattern_documents, found = run.pattern_documents, run.found
+    flags, state_link_starts, state_links = automaton.flags, automaton.link_starts, automaton.links
+    search_starts, searches = automaton.search_starts, automaton.searches
+    kinds, levels = branches.kinds, branches.levels
+    pivot_starts, pivots = branches.pivot_starts, branches.pivots
+    other_starts, others = branches.other_starts, branches.others
+    pattern_starts, patterns = branches.pattern_starts, branches.patterns
+    unit_link_starts, unit_links = branches.link_starts, branches.links
+    numbers, ends, heads, entry_links, entry_nexts, pending = join
     elements = len(parents)
     attributes_end = elements + len(attribute_owners)
-    size = len(keys) - 1
-    room = len(stack) // 2
-    for visit in range(first, len(visits) // 2):
-        if 2 * (used[0] + room) > size:
-            return visit
-        node = visits[2 * visit]
-        where = visits[2 * visit + 1]
-        is_element = node < elements
-        if is_element:
-            leaf_element = node
-        elif node < attributes_end:
-            leaf_element = attribute_owners[node - elements]
-        else:
-            leaf_element = text_owners[node - attributes_end]
-        for place in range(starts[where], starts[where + 1]):
-            if 2 * (used[0] + room) > size:
-                return visit
-            depth = 1
-            stack[0] = rows[place]
-            stack[1] = leaf_element
-            is_on_element = is_element
-            while depth > 0:
-                depth -= 1
-                row = stack[2 * depth]
-                element = stack[2 * depth + 1]
-                link = links[row]
-                if link == TOP:
-                    pattern = row_patterns[row]
+    most_entries = len(entry_links)
+    stamp = attempt << 32
+    visited = counters[VISITS]
+    sources = visited + len(hits) // 2
+    entries = 0
+    source = 0
+    pending_count = 0
+    current = elements
+    heads[0] = EMPTY
+    for element in range(elements):
+        heads[element + 1] = EMPTY
+        ends[element] = element + 1
+    for element in range(elements - 1, 0, -1):
+        ends[parents[element]] = max(ends[parents[element]], ends[element])
+    while True:
+        # Note the links that follow from what was found.
+        while source < sources or pending_count > 0:
+            if source < visited:
+                node = visits[2 * source]
+                unit = EMPTY
+                first = state_link_starts[visits[2 * source + 1]]
+                last = state_link_starts[visits[2 * source + 1] + 1]
+                source += 1
+            else:
+                if source < sources:
+                    node = hits[2 * (source - visited)]
+                    unit = hits[2 * (source - visited) + 1]
+                    source += 1
+                else:
+                    pending_count -= 1
+                    node = current
+                    unit = pending[pending_count]
+                first = unit_link_starts[unit]
+                last = unit_link_starts[unit + 1]
+                for place in range(pattern_starts[unit], pattern_starts[unit + 1]):
+                    pattern = patterns[place]
                     if pattern_documents[pattern] < number:
                         pattern_documents[pattern] = number
                         found[counters[FOUND]] = pattern
                         counters[FOUND] += 1
-                    is_on_element = True
-                    continue
-                parent = row_parents[row]
-                ancestor = element
-                if link == ROOT:
-                    ancestor = -1
+            if node < elements:
+                element = node
+            elif node < attributes_end:
+                element = attribute_owners[node - elements]
+            else:
+                element = text_owners[node - attributes_end]
+            if entries + last - first > most_entries:
+                return 1
+            for place in range(first, last):
+                if unit == EMPTY:
+                    link = state_links[place]
                 else:
-                    for _ in range(levels[row]):
-                        ancestor = parents[ancestor]
-                while True:
-                    fits = True
-                    if link >= FREE:
-                        wanted = trie_nodes[parent]
-                        state = node_states[ancestor]
-                        low = node_starts[state]
-                        high = node_starts[state + 1]
-                        stop = high
-                        while low < high:
-                            middle = (low + high) >> 1
-                            if nodes[middle] < wanted:
-                                low = middle + 1
-                            else:
-                                high = middle
-                        fits = low < stop and nodes[low] == wanted
-                        if fits and link == CHECKED:
-                            # The steps between, last to first: the last one is placed on the node itself. A step after
-                            # a descendant axis is placed as low as possible, and higher where the next one fails.
-                            start = step_starts[row]
-                            step = step_starts[row + 1] - 1
-                            position = parents[element] if is_on_element else element
-                            retry_step = -1
-                            retry_position = -1
-                            fits = False
-                            while True:
-                                if step_axes[step]:
-                                    retry_step = step
-                                    retry_position = position
-                                if step == start:
-                                    placed = position == ancestor
-                                elif position <= ancestor:
-                                    placed = False
-                                else:
-                                    placed = False
-                                    symbol = element_symbols[tags[position]]
-                                    for each in range(accepted_starts[symbol], accepted_starts[symbol + 1]):
-                                        if accepted[each] == step_tests[step - 1]:
-                                            placed = True
-                                            break
-                                if placed:
-                                    if step == start:
-                                        fits = True
-                                        break
-                                    step -= 1
-                                    position = parents[position]
-                                    continue
-                                if retry_step < 0 or retry_position <= ancestor:
-                                    break
-                                step = retry_step
-                                position = parents[retry_position]
-                    if fits:
-                        key = (parent << 32) | (ancestor + 1)
-                        at = (parent * FIRST_FACTOR + (ancestor + 1) * SECOND_FACTOR) & size
-                        while documents[at] == number and keys[at] != key:
-                            at = (at + 1) & size
-                        if documents[at] != number:
-                            documents[at] = number
-                            keys[at] = key
-                            masks[at] = 0
-                            used[0] += 1
-                        mask = masks[at]
-                        if not mask & bits[row]:
-                            mask |= bits[row]
-                            masks[at] = mask
-                            if mask == full[parent]:
-                                stack[2 * depth] = parent
-                                stack[2 * depth + 1] = ancestor
-                                depth += 1
-                    if link < FREE:
-                        break
-                    ancestor = parents[ancestor]
-                    if ancestor < 0:
-                        break
-                is_on_element = True
-    return len(visits) // 2
-
-
-def rehash(old: InstanceArrays, new: InstanceArrays, number: int) -> None:
-    """Copy the entries of a document into a larger table."""
-    old_keys, old_documents, old_masks, _, old_used = old
-    keys, documents, masks, _, used = new
-    size = len(keys) - 1
-    for place in range(len(old_keys)):
-        if old_documents[place] == number:
-            key = old_keys[place]
-            at = ((key >> 32) * FIRST_FACTOR + (key & 0xFFFFFFFF) * SECOND_FACTOR) & size
-            while documents[at] == number:
-                at = (at + 1) & size
-            documents[at] = number
-            keys[at] = key
-            masks[at] = old_masks[place]
-    used[0] = old_used[0]
+                    link = unit_links[place]
+                up = levels[link]
+                if kinds[link] == AT_DEPTH:
+                    up = node_depths[element] - up
+                above = element
+                while up > 0:
+                    above = parents[above]
+                    up -= 1
+                mark = stamp | (above + 1)
+                if numbers[LINK_NUMBERS * link + LAST_MARK] != mark:
+                    numbers[LINK_NUMBERS * link + LAST_MARK] = mark
+                    entry_links[entries] = link
+                    entry_nexts[entries] = heads[above + 1]
+                    heads[above + 1] = entries
+                    entries += 1
+        # What is above the present element is below those that follow.
+        if current < elements:
+            entry = heads[current + 1]
+            while entry != EMPTY:
+                link = entry_links[entry]
+                entry = entry_nexts[entry]
+                if link != EMPTY and kinds[link] == ABOVE and levels[link] >= 0:
+                    numbers[LINK_NUMBERS * link + NEXT_BELOW] = stamp | (2 * current)
+        current -= 1
+        while current >= 0 and heads[current + 1] == EMPTY and not flags[node_states[current]] & HAS_SEARCHES:
+            current -= 1
+        if current < -1:
+            return 0
+        # The links that hold at the element.
+        mark = stamp | (current + 1)
+        entry = heads[current + 1]
+        while entry != EMPTY:
+            link = entry_links[entry]
+            if kinds[link] != ABOVE:
+                if numbers[LINK_NUMBERS * link + HOLDS_AT] == mark:
+                    entry_links[entry] = EMPTY  # noted before
+                numbers[LINK_NUMBERS * link + HOLDS_AT] = mark
+            elif levels[link] < 0:
+                numbers[LINK_NUMBERS * link + NEXT_BELOW] = stamp | (2 * current + 1)
+            entry = entry_nexts[entry]
+        # The conjunctions whose pivot holds, and those that are looked for at every element in this state.
+        entry = heads[current + 1]
+        place = 0
+        last = 0
+        if current >= 0:
+            place = search_starts[node_states[current]]
+            last = search_starts[node_states[current] + 1]
+        is_searching = True
+        while True:
+            if place == last:
+                is_searching = False
+                while entry != EMPTY and (entry_links[entry] == EMPTY or kinds[entry_links[entry]] == ABOVE):
+                    entry = entry_nexts[entry]
+                if entry == EMPTY:
+                    break
+                place = pivot_starts[entry_links[entry]]
+                last = pivot_starts[entry_links[entry] + 1]
+                entry = entry_nexts[entry]
+                continue
+            if is_searching:
+                unit = searches[place]
+            else:
+                unit = pivots[place]
+            place += 1
+            holds = True
+            for other in range(other_starts[unit], other_starts[unit + 1]):
+                link = others[other]
+                if kinds[link] == ABOVE:
+                    below = numbers[LINK_NUMBERS * link + NEXT_BELOW]
+                    holds = stamp | (2 * current) < below < stamp | (2 * ends[current])
+                else:
+                    holds = numbers[LINK_NUMBERS * link + HOLDS_AT] == mark
+                if not holds:
+                    break
+            if holds:
+                pending[pending_count] = unit
+                pending_count += 1

@@ -4,7 +4,7 @@ All paths of a trie are searched at once (as in YFilter, Diao et al., 2003), by 
 first needs them (Green et al., 2004). A state is the set of nodes of the trie that an element can be placed on,
 together with the nodes above it that wait for descendants. A document costs one lookup in a hash table for each
 element, whatever the number of patterns; the number of states is bounded by the tag paths that documents have. A
-state lists the patterns and the leaf rows that it finds.
+state lists the patterns and the links that end at it.
 
 States take memory. They are all forgotten between documents when they take more than half of `MAX_STATE_BYTES`, and a
 document that needs more than that by itself is refused.
@@ -23,8 +23,9 @@ from palio.xml.automaton_kernels import (
     EMPTY,
     FIRST_FACTOR,
     HAS_ATTRIBUTES,
+    HAS_LINKS,
     HAS_PATTERNS,
-    HAS_ROWS,
+    HAS_SEARCHES,
     HAS_TESTS,
     HAS_TEXTS,
     SECOND_FACTOR,
@@ -62,8 +63,8 @@ class PathAutomaton:
         """By state: the groups of value tests for a node in this state."""
         self._flags = GrowingArray()
         self._patterns, self._pattern_starts = GrowingArray(), GrowingArray([0])
-        self._rows, self._row_starts = GrowingArray(), GrowingArray([0])
-        self._nodes, self._node_starts = GrowingArray(), GrowingArray([0])
+        self._links, self._link_starts = GrowingArray(), GrowingArray([0])
+        self._searches, self._search_starts = GrowingArray(), GrowingArray([0])
         self._transitions = 0
         self._keys = np.full(_FIRST_TRANSITIONS, EMPTY, np.int64)
         self._targets = np.zeros(_FIRST_TRANSITIONS, np.int32)
@@ -84,27 +85,18 @@ class PathAutomaton:
     def arrays(self) -> AutomatonArrays:
         """The states as they are now, for the kernels."""
         if self._arrays is None:
-            accepted = self._trie.accepted
-            starts = np.zeros(len(accepted) + 1, np.int32)
-            np.cumsum([len(each) for each in accepted], out=starts[1:])
             self._arrays = AutomatonArrays(
                 transition_keys=self._keys,
                 transition_targets=self._targets,
                 flags=self._flags.values,
                 pattern_starts=self._pattern_starts.values,
                 patterns=self._patterns.values,
-                row_starts=self._row_starts.values,
-                rows=self._rows.values,
-                node_starts=self._node_starts.values,
-                nodes=self._nodes.values,
-                accepted_starts=starts,
-                accepted=np.array([test for each in accepted for test in each], np.int32),
+                link_starts=self._link_starts.values,
+                links=self._links.values,
+                search_starts=self._search_starts.values,
+                searches=self._searches.values,
             )
         return self._arrays
-
-    def symbols_changed(self) -> None:
-        """Take up symbols that a document has brought."""
-        self._arrays = None
 
     def add_transition(self, state: int, symbol: int) -> None:
         """Make the transition that a document needs."""
@@ -165,7 +157,8 @@ class PathAutomaton:
         """Add what a new state finds."""
         trie = self._trie
         patterns = [pattern for node in nodes for pattern in trie.patterns[node]]
-        rows = [row for node in nodes for row in trie.rows[node]]
+        links = [link for node in nodes for link in trie.links[node]]
+        searches = [unit for node in nodes for unit in trie.searches[node]]
         groups = [trie.values[node] for node in nodes if node in trie.values]
         kinds = 0
         for node in nodes:
@@ -174,7 +167,8 @@ class PathAutomaton:
             kinds |= trie.edge_kinds[Axis.DESCENDANT][node]
         self._flags.append(
             HAS_PATTERNS * bool(patterns)
-            | HAS_ROWS * bool(rows)
+            | HAS_LINKS * bool(links)
+            | HAS_SEARCHES * bool(searches)
             | HAS_TESTS * bool(groups)
             | HAS_ATTRIBUTES * bool(kinds & 1 << NodeKind.ATTRIBUTE)
             | HAS_TEXTS * bool(kinds & 1 << NodeKind.TEXT)
@@ -182,12 +176,12 @@ class PathAutomaton:
         self.value_groups.append(groups)
         for pool, starts, values in (
             (self._patterns, self._pattern_starts, patterns),
-            (self._rows, self._row_starts, rows),
-            (self._nodes, self._node_starts, nodes),
+            (self._links, self._link_starts, links),
+            (self._searches, self._search_starts, searches),
         ):
             pool.extend(values)
             starts.append(len(pool))
-        self.bytes += _BYTES_PER_STATE + 4 * (len(patterns) + len(rows)) + _BYTES_PER_NODE * len(nodes)
+        self.bytes += _BYTES_PER_STATE + 4 * (len(patterns) + len(links)) + _BYTES_PER_NODE * len(nodes)
 
     def _put_transition(self, state: int, symbol: int, target: int) -> None:
         if 2 * (self._transitions + 1) > len(self._keys):

@@ -1,8 +1,12 @@
-"""Trie of the paths of patterns, and their rows as arrays.
+"""Trie of the paths of patterns.
 
 A node of the trie is a path from the document node: a sequence of steps with axis, kind and name. Patterns that begin
-alike share nodes. A node knows the patterns that are that path and nothing else, the leaf rows of patterns that branch,
-and the rows whose values are tested.
+alike share nodes. A node knows the patterns that are that path and nothing else, the links that end at it
+(`palio.xml.branch_table`), and the units with value tests.
+
+A path has at most one `//`. Behind the second one of a pattern begins a path of its own, that may stand anywhere, and a
+link finds what must stand above it. Otherwise the automaton would have to remember which of the elements above occur
+in a path before a `//`, and would have a state for each set of them.
 
 A name of a document becomes a symbol, the set of name tests that accept it. All names that no pattern mentions are one
 symbol, so that the number of symbols is bounded by the patterns and not by the documents.
@@ -11,23 +15,36 @@ symbol, so that the number of symbols is bounded by the patterns and not by the 
 from __future__ import annotations
 
 from array import array
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Final
 
-import numpy as np
-
-from palio.xml.automaton_kernels import CHECKED, FIXED, FREE, ROOT, TOP, RowArrays
+from palio.xml.automaton_kernels import ABOVE, AT_DEPTH, UP
+from palio.xml.branch_table import BranchTable
 from palio.xml.document import ExpandedName
-from palio.xml.pattern import ANY_NAME, Axis, Name, NodeKind, Pattern
-from palio.xml.pattern_rows import NO_ROW, PatternRow, Step, rows_of
+from palio.xml.pattern import ANY_NAME, Axis, Name, NodeKind, Pattern, PatternNode
 from palio.xml.value_groups import ValueGroup
 
 ROOT_NODE: Final = 0
 TEXT_SYMBOL: Final = 0
 _MAX_KNOWN_NAMES: Final = 65_536
+_AT_NODE, _AT_UNIT = 0, 1  # where a link ends
+_RARITY_OF_TEST: Final = 1_000  # a value is rarer than any path
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Where a node of a pattern stands: the node of the trie, and how it was reached."""
+
+    node: int = ROOT_NODE
+    depth: int = 0
+    """Steps from the document node, or from the `//` that the path begins with."""
+    is_anywhere: bool = False
+    """Whether there is a `//` before it, so that its depth in a document is not known."""
 
 
 class PathTrie:
-    """Paths, symbols and rows. It only grows."""
+    """Paths, symbols and branches. It only grows."""
 
     def __init__(self) -> None:
         self.edges: tuple[list[dict[int, int]], list[dict[int, int]]] = ([{}], [{}])
@@ -35,10 +52,13 @@ class PathTrie:
         self.edge_kinds: tuple[list[int], list[int]] = ([0], [0])
         """By axis and node: a bit for each kind of node that its edges lead to."""
         self.patterns: list[list[int]] = [[]]
-        self.rows: list[list[int]] = [[]]
+        self.links: list[list[int]] = [[]]
+        self.searches: list[list[int]] = [[]]
+        """By node: conjunctions to be looked for at elements that it is placed on."""
         self.values: dict[int, ValueGroup] = {}
-        self.row_table = RowTable()
+        self.branches = BranchTable()
         self._tests: dict[tuple[int, Name], int] = {(int(NodeKind.TEXT), ANY_NAME): 0}
+        self._tested_units: dict[tuple[int, tuple[object, ...]], int] = {}
         self.forget_symbols()
 
     def __len__(self) -> int:
@@ -46,13 +66,92 @@ class PathTrie:
         return len(self.patterns)
 
     def add(self, pattern: Pattern, number: int) -> None:
-        """Add a pattern under a number; several may have the same. Costs some 10 µs a row."""
-        base = len(self.row_table)
-        nodes: list[int] = []
-        for row in rows_of(pattern):
-            node = self._node(row, nodes)
-            nodes.append(node)
-            self._add_row(row, node, base, number)
+        """Add the conjunction that a pattern implies under a number; several may have the same."""
+        node, place, _ = self._follow(pattern.root, _Place(), 0)
+        unit = self._unit(node, place)
+        if unit is None:
+            self.patterns[place.node].append(number)
+        else:
+            self.branches.add_pattern(unit, number)
+
+    def _follow(self, node: PatternNode, place: _Place, steps: int) -> tuple[PatternNode, _Place, int]:
+        """Follow a pattern from a node to where it ends, branches, is tested, or needs a path of its own.
+
+        `steps` are those from the link's beginning, of which only the first may be a `//`; 0 for the first path.
+        """
+        is_first_path = not steps
+        while True:
+            branches = _downward(node)
+            if len(branches) != 1 or _tests(node):
+                return node, place, steps
+            [below] = branches
+            if below.axis is Axis.DESCENDANT and (place.is_anywhere or not is_first_path):
+                return node, place, steps
+            node, place, steps = below, self._step(place, below), steps + 1
+
+    def _unit(self, node: PatternNode, place: _Place) -> int | None:
+        """The unit of what is asked of a node that was followed to; None if that is nothing."""
+        branches, tests = _downward(node), _tests(node)
+        if not branches:
+            return self._tested_unit(node, place) if tests else None
+        links = {self._link(branch, place) for branch in branches}
+        if tests:
+            unit = self._tested_unit(node, place)
+            links.add(self._link_to_unit(UP, 0, place, unit, _RARITY_OF_TEST))
+        return self.branches.add_conjunction(frozenset(links), self.searches[place.node])
+
+    def _tested_unit(self, node: PatternNode, place: _Place) -> int:
+        key = (place.node, node.tests)
+        unit = self._tested_units.get(key)
+        if unit is None:
+            unit = self._tested_units[key] = self.branches.add_unit()
+            self.values.setdefault(place.node, ValueGroup()).add(unit, node.tests)
+        return unit
+
+    def _link(self, branch: PatternNode, start: _Place) -> int:
+        """The link from a node that branches to the end of one of its branches."""
+        kind = UP
+        before = start
+        if branch.axis is Axis.DESCENDANT:
+            kind = ABOVE if start.is_anywhere else AT_DEPTH
+            before = _Place() if start.is_anywhere else start
+        node, place, steps = self._follow(branch, self._step(before, branch), 1)
+        is_below_element = node.kind is not NodeKind.ELEMENT
+        levels = start.depth
+        if kind == UP:
+            levels = steps - is_below_element
+        elif kind == ABOVE:
+            levels = steps - 1 - is_below_element
+        unit = self._unit(node, place)
+        if unit is not None:
+            return self._link_to_unit(kind, levels, start, unit, _RARITY_OF_TEST if _tests(node) else place.depth)
+        number, is_new = self.branches.add_link(kind, levels, start.node, (_AT_NODE, place.node), place.depth)
+        if is_new:
+            self.links[place.node].append(number)
+        return number
+
+    def _link_to_unit(self, kind: int, levels: int, start: _Place, unit: int, rarity: int) -> int:
+        number, is_new = self.branches.add_link(kind, levels, start.node, (_AT_UNIT, unit), rarity)
+        if is_new:
+            self.branches.end_link_at(unit, number)
+        return number
+
+    def _step(self, place: _Place, to: PatternNode) -> _Place:
+        axis, kind = int(to.axis), int(to.kind)
+        test = self._tests.setdefault((kind, to.name), len(self._tests))
+        edges = self.edges[axis][place.node]
+        found = edges.get(test)
+        if found is None:
+            found = edges[test] = len(self)
+            self.edge_kinds[axis][place.node] |= 1 << kind
+            for lists in self.edges:
+                lists.append({})
+            for kinds in self.edge_kinds:
+                kinds.append(0)
+            self.patterns.append([])
+            self.links.append([])
+            self.searches.append([])
+        return _Place(found, place.depth + 1, place.is_anywhere or to.axis is Axis.DESCENDANT)
 
     def forget_symbols(self) -> None:
         """Forget which tests accept a name, after tests were added."""
@@ -61,9 +160,13 @@ class PathTrie:
         self._symbols: dict[tuple[int, tuple[int, ...]], int] = {(int(NodeKind.TEXT), (0,)): TEXT_SYMBOL}
         self._known: dict[int, dict[ExpandedName, int]] = {int(NodeKind.ELEMENT): {}, int(NodeKind.ATTRIBUTE): {}}
 
-    def symbols_of(self, kind: NodeKind, names: list[ExpandedName]) -> array[int]:
+    def symbols_of(self, kind: NodeKind, names: Sequence[ExpandedName]) -> array[int]:
         """The symbols of names."""
         known = self._known[kind]
+        try:
+            return array("i", [known[name] for name in names])
+        except KeyError:
+            pass
         if len(known) > _MAX_KNOWN_NAMES:
             known.clear()  # names come from documents, and there may be any number of them
         for name in names:
@@ -83,109 +186,16 @@ class PathTrie:
             self.symbol_kinds.append(kind)
         return symbol
 
-    def _node(self, row: PatternRow, nodes: list[int]) -> int:
-        """The node of a row's path, made where it is missing."""
-        node = ROOT_NODE if row.parent == NO_ROW else nodes[row.parent]
-        for step in row.steps:
-            node = self._next_node(node, step)
-        return node
 
-    def _next_node(self, node: int, step: Step) -> int:
-        axis, kind, _ = step
-        test = self._test(step)
-        found = self.edges[axis][node].get(test)
-        if found is None:
-            found = self.edges[axis][node][test] = len(self)
-            self.edge_kinds[axis][node] |= 1 << kind
-            for lists in self.edges:
-                lists.append({})
-            for kinds in self.edge_kinds:
-                kinds.append(0)
-            self.patterns.append([])
-            self.rows.append([])
-        return found
-
-    def _test(self, step: Step) -> int:
-        _, kind, name = step
-        return self._tests.setdefault((kind, name), len(self._tests))
-
-    def _add_row(self, row: PatternRow, node: int, base: int, number: int) -> None:
-        if row.parent == NO_ROW and not row.children and not row.tests:
-            self.patterns[node].append(number)  # a path alone needs no row
-            return
-        if row.parent == NO_ROW:
-            made = self.row_table.add_top(row, node, number)
-        else:
-            tests = [self._test(step) for step in row.steps]
-            made = self.row_table.add_child(row, node, base + row.parent, tests)
-        if row.tests:
-            self.values.setdefault(node, ValueGroup()).add(made, row.tests)
-        elif not row.children:
-            self.rows[node].append(made)
+def _downward(node: PatternNode) -> list[PatternNode]:
+    return [branch for branch in node.branches if branch.axis <= Axis.DESCENDANT]
 
 
-class RowTable:
-    """Rows of all patterns, as columns."""
+def _tests(node: PatternNode) -> tuple[object, ...]:
+    """The tests of a node, but not those of the whole document, which are checked apart (`is_exact`)."""
+    return node.tests if node.kind is not NodeKind.DOCUMENT else ()
 
-    def __init__(self) -> None:
-        self._links, self._levels, self._parents = array("i"), array("i"), array("i")
-        self._bits, self._masks = array("q"), array("q")
-        self._patterns, self._trie_nodes, self._heights = array("i"), array("i"), array("i")
-        self._step_starts, self._step_axes, self._step_tests = array("i", [0]), array("i"), array("i")
-        self.most_links = 0
-        """The longest way from a row to one without a parent."""
 
-    def __len__(self) -> int:
-        return len(self._links)
-
-    def add_top(self, row: PatternRow, node: int, pattern: int) -> int:
-        """Add a row without a parent."""
-        self._heights.append(0)
-        return self._append(row, node, TOP, 0, NO_ROW, pattern)
-
-    def add_child(self, row: PatternRow, node: int, parent: int, tests: list[int]) -> int:
-        """Add a row below another one; `tests` are the name tests of the steps between."""
-        axes = [axis for axis, _, _ in row.steps]
-        if len(row.path) == len(row.steps):
-            link = ROOT
-        elif Axis.DESCENDANT not in axes:
-            link = FIXED
-        elif Axis.DESCENDANT in axes[1:]:
-            link = CHECKED
-            self._step_axes.extend(axes)
-            self._step_tests.extend(tests)
-        else:
-            # Only the first step leads to any depth: the names of all others are known from the path.
-            link = FREE
-        is_below_element = bool(row.steps) and row.steps[-1][1] != NodeKind.ELEMENT
-        height = self._heights[parent] + 1
-        self._heights.append(height)
-        self.most_links = max(self.most_links, height)
-        return self._append(row, node, link, row.distance - is_below_element, parent, NO_ROW)
-
-    def _append(self, row: PatternRow, node: int, link: int, levels: int, parent: int, pattern: int) -> int:
-        self._links.append(link)
-        self._levels.append(levels)
-        self._parents.append(parent)
-        self._bits.append(1 << row.rank)
-        self._masks.append((1 << row.children) - 1)
-        self._patterns.append(pattern)
-        self._trie_nodes.append(node)
-        self._step_starts.append(len(self._step_axes))
-        return len(self) - 1
-
-    def arrays(self) -> RowArrays:
-        """The columns for the kernels; a copy."""
-        columns = (
-            self._links,
-            self._levels,
-            self._parents,
-            self._bits,
-            self._masks,
-            self._patterns,
-            self._trie_nodes,
-            self._step_starts,
-            self._step_axes,
-            self._step_tests,
-        )
-        return RowArrays(*[np.array(column) for column in columns])
+def is_exact(pattern: Pattern) -> bool:
+    """Whether a pattern matches wherever the conjunction does that it implies, and need not be checked once more."""
+    return pattern.is_conjunctive and not pattern.root.tests

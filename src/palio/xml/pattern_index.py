@@ -5,14 +5,14 @@
     index.match(parse_document(data))              [number]
 
 A document runs through a path automaton (`palio.xml.path_automaton`), which finds patterns that are paths at once, and
-the leaves of those that branch. Leaves are then joined (`automaton_kernels.join_rows`): a leaf marks its parent row at
-the element that both share, and a row whose children are all marked is found itself. Patterns with conditions that
-are no conjunction (`or`, `not()`) are found by the conjunction that they imply, and then checked one by one.
+the branches of the others (`palio.xml.branch_table`). These are then joined: a branch marks the element that it begins
+at, and a conjunction whose branches are all marked at one element is found there. Patterns with conditions that are no
+conjunction (`or`, `not()`) are found by the conjunction that they imply, and then checked one by one.
 
-Costs: a document takes a few nanoseconds an element, plus some ten for each leaf row that occurs in it. Adding costs
-some 50 µs. New patterns go to a small automaton beside the large one, so that a change makes only few states anew; it
-is emptied into the large one when it has a sixteenth of its patterns. A removed pattern is skipped, and its rows go
-when half of all patterns are removed.
+Costs: a document takes some ten nanoseconds for each element, branch and pattern found. Adding costs some 50 µs. New
+patterns go to a small automaton beside the large one, so that a change makes only few states anew; it is emptied into
+the large one when it has a sixteenth of its patterns. A removed pattern is skipped, and its branches go when half of
+all patterns are removed.
 """
 
 from __future__ import annotations
@@ -28,41 +28,43 @@ import numpy.typing as npt
 from palio.errors import InvalidArgument
 from palio.xml.automaton_kernels import (
     COUNTERS,
-    DEPTH,
     FOUND,
+    LINK_NUMBERS,
     MISSING_STATE,
     MISSING_SYMBOL,
     TESTED,
     VISITS,
+    BranchArrays,
     DocumentArrays,
-    InstanceArrays,
-    RowArrays,
+    JoinArrays,
     RunArrays,
-    join_rows,
-    rehash,
+    join_branches,
     run_automaton,
 )
 from palio.xml.document import Document
 from palio.xml.path_automaton import GrowingArray, PathAutomaton
-from palio.xml.path_trie import PathTrie
+from palio.xml.path_trie import PathTrie, is_exact
 from palio.xml.pattern import NodeKind, Pattern
-from palio.xml.pattern_rows import is_exact
 from palio.xml.reference_matcher import ReferenceMatcher
 
 _Ints = npt.NDArray[np.int32]
-_REMOVED: Final = 2**31 - 1  # as the last document a pattern was found in: never found again
+_LAST_NUMBER: Final = 2**31 - 1
+_REMOVED: Final = _LAST_NUMBER  # as the last document a pattern was found in: never found again
 _FEWEST_RECENT: Final = 256  # patterns that the small automaton may have in any case
 _LARGE_PER_RECENT: Final = 16
 _FEWEST_REMOVED: Final = 256
-_FIRST_INSTANCES: Final = 1_024
+_FIRST_ENTRIES: Final = 4_096
+_MAX_ATTEMPTS: Final = 64  # to join one document, each with twice the room
+
+
+_NO_HITS: Final[_Ints] = np.zeros(0, np.int32)
 
 
 class PatternKernels(NamedTuple):
     """The functions of `automaton_kernels`, as they stand or compiled."""
 
     run_automaton: Callable[..., int]
-    join_rows: Callable[..., int]
-    rehash: Callable[..., None]
+    join_branches: Callable[..., int]
 
 
 def _interpreted(kernel: Callable[..., Any]) -> Callable[..., Any]:
@@ -77,11 +79,11 @@ def _with_python_elements(argument: Any) -> Any:
     if isinstance(argument, np.ndarray):
         return argument.data
     if isinstance(argument, tuple):
-        return tuple(map(_with_python_elements, argument))
+        return type(argument)(*map(_with_python_elements, argument))
     return argument
 
 
-INTERPRETED_KERNELS: Final = PatternKernels(*map(_interpreted, (run_automaton, join_rows, rehash)))
+INTERPRETED_KERNELS: Final = PatternKernels(*map(_interpreted, (run_automaton, join_branches)))
 
 
 class PatternIndex:
@@ -175,7 +177,7 @@ class PatternIndex:
 
 
 class _Segment:
-    """A trie, its automaton and its rows."""
+    """A trie, its automaton and its branches."""
 
     def __init__(self, kernels: PatternKernels) -> None:
         self.kernels = kernels
@@ -183,7 +185,10 @@ class _Segment:
         self.automaton = PathAutomaton(self.trie)
         self.state_documents, self.state_parents = GrowingArray(), GrowingArray()
         self._is_changed = False
-        self._rows: RowArrays | None = None
+        self._branches: BranchArrays | None = None
+        self.link_numbers = np.zeros(0, np.int64)
+        self.pending: _Ints = np.zeros(0, np.int32)
+        self.attempt = 0  # of a join, by which the numbers of links are told apart
 
     def add(self, pattern: Pattern, number: int) -> None:
         for alternative in pattern.alternatives:
@@ -196,18 +201,27 @@ class _Segment:
         return len(self.trie) == 1 and not self.trie.patterns[0] and not self.trie.values
 
     def prepare(self) -> None:
-        """Make states and rows anew if patterns were added, and states if they take too much memory."""
+        """Make states and arrays anew if patterns were added, and states if they take too much memory."""
         if self._is_changed or self.automaton.is_large:
             self.automaton.forget()
             self.state_documents, self.state_parents = GrowingArray(), GrowingArray()
-        if self._is_changed or self._rows is None:
-            self._rows = self.trie.row_table.arrays()
+        if self._is_changed or self._branches is None:
+            self._branches = self.trie.branches.arrays()
+            self._forget_joins()
+        if self.attempt >= _LAST_NUMBER - _MAX_ATTEMPTS:
+            self._forget_joins()
         self._is_changed = False
 
     @property
-    def rows(self) -> RowArrays:
-        assert self._rows is not None
-        return self._rows
+    def branches(self) -> BranchArrays:
+        assert self._branches is not None
+        return self._branches
+
+    def _forget_joins(self) -> None:
+        table = self.trie.branches
+        self.link_numbers = np.zeros(LINK_NUMBERS * len(table), np.int64)
+        self.pending = np.zeros(table.units, np.int32)
+        self.attempt = 0
 
     def cover_states(self) -> None:
         """Make room for what a run writes down by state."""
@@ -228,7 +242,10 @@ class _Run:
         self._visits: _Ints = np.zeros(0, np.int32)
         self._tested: _Ints = np.zeros(0, np.int32)
         self._found: _Ints = np.zeros(0, np.int32)
-        self._instances = _instances(_FIRST_INSTANCES, 64)
+        self._heads: _Ints = np.zeros(0, np.int32)
+        self._ends: _Ints = np.zeros(0, np.int32)
+        self._entry_links: _Ints = np.zeros(_FIRST_ENTRIES, np.int32)
+        self._entry_nexts: _Ints = np.zeros(_FIRST_ENTRIES, np.int32)
 
     def match(self, document: Document, segments: Sequence[_Segment]) -> list[int]:
         self._reserve(document)
@@ -252,16 +269,9 @@ class _Run:
         arrays = _arrays_of(document, segment)
         run = self._run_automaton(arrays, segment)
         self._find_root_patterns(segment)
-        counters = self._counters
-        if counters[VISITS] or counters[TESTED]:
-            self._instances.used[0] = 0
-            self._reserve_stack((int(counters[DEPTH]) + 2) * (segment.trie.row_table.most_links + 1))
-        if counters[VISITS]:
-            automaton = segment.automaton.arrays()
-            visits = self._visits[: 2 * counters[VISITS]]
-            self._join(visits, automaton.row_starts, automaton.rows, arrays, run, segment)
-        if counters[TESTED]:
-            self._join(*self._evaluate_tests(document, segment), arrays, run, segment)
+        hits = self._evaluate_tests(document, segment) if self._counters[TESTED] else _NO_HITS
+        if self._counters[VISITS] or len(hits):
+            self._join(hits, arrays, run, segment)
 
     def _run_automaton(self, arrays: DocumentArrays, segment: _Segment) -> RunArrays:
         while True:
@@ -289,10 +299,10 @@ class _Run:
                 self._found[self._counters[FOUND]] = pattern
                 self._counters[FOUND] += 1
 
-    def _evaluate_tests(self, document: Document, segment: _Segment) -> tuple[_Ints, _Ints, _Ints]:
-        """The rows whose value tests are passed: visits, and where the rows of each are."""
+    def _evaluate_tests(self, document: Document, segment: _Segment) -> _Ints:
+        """Pairs of a node and a unit whose value tests it passes."""
         elements, attributes = len(document.tags), len(document.attribute_values)
-        visits, rows, starts = array("i"), array("i"), array("i", [0])
+        hits = array("i")
         pairs = self._tested[: 2 * self._counters[TESTED]].tolist()
         for node, state in zip(pairs[::2], pairs[1::2], strict=True):
             if node < elements:
@@ -301,28 +311,28 @@ class _Run:
                 text = document.attribute_values[node - elements]
             else:
                 text = document.texts[node - elements - attributes]
-            before = len(rows)
             for group in segment.automaton.value_groups[state]:
-                rows.extend(group.rows_passed(text))
-            if len(rows) > before:
-                visits.extend((node, len(starts) - 1))
-                starts.append(len(rows))
-        return np.asarray(visits), np.asarray(starts), np.asarray(rows)
+                for unit in group.units_passed(text):
+                    hits.extend((node, unit))
+        return np.asarray(hits)
 
-    def _join(
-        self, visits: _Ints, starts: _Ints, rows: _Ints, arrays: DocumentArrays, run: RunArrays, segment: _Segment
-    ) -> None:
-        done, count = 0, len(visits) // 2
+    def _join(self, hits: _Ints, arrays: DocumentArrays, run: RunArrays, segment: _Segment) -> None:
+        elements = len(arrays.parents)
+        if elements >= len(self._heads):
+            self._heads, self._ends = np.zeros(2 * elements, np.int32), np.zeros(2 * elements, np.int32)
         automaton = segment.automaton.arrays()
         while True:
-            done = segment.kernels.join_rows(
-                done, visits, starts, rows, arrays, automaton, run, segment.rows, self._instances, self._document
+            segment.attempt += 1
+            join = JoinArrays(
+                segment.link_numbers, self._ends, self._heads, self._entry_links, self._entry_nexts, segment.pending
             )
-            if done == count:
+            if not segment.kernels.join_branches(
+                hits, arrays, automaton, run, segment.branches, join, self._document, segment.attempt
+            ):
                 return
-            larger = _instances(2 * len(self._instances.keys), len(self._instances.stack))
-            segment.kernels.rehash(self._instances, larger, self._document)
-            self._instances = larger
+            # Twice the entries; it begins anew, and what was found is found.
+            entries = 2 * len(self._entry_links)
+            self._entry_links, self._entry_nexts = np.zeros(entries, np.int32), np.zeros(entries, np.int32)
 
     def _reserve(self, document: Document) -> None:
         """Make room for the nodes of a document, and for all patterns."""
@@ -335,38 +345,19 @@ class _Run:
         if len(self._found) < len(self.pattern_documents):
             self._found = np.zeros(2 * len(self.pattern_documents), np.int32)
 
-    def _reserve_stack(self, instances: int) -> None:
-        if 2 * instances > len(self._instances.stack):
-            self._instances = _instances(len(self._instances.keys), 4 * instances)
-
     def _forget_documents(self, segments: Iterable[_Segment]) -> None:
         """Begin to count documents anew, after two thousand million of them."""
         for segment in segments:
             segment.state_documents, segment.state_parents = GrowingArray(), GrowingArray()
         values = self.pattern_documents.values
         values[values != _REMOVED] = 0
-        self._instances = _instances(len(self._instances.keys), len(self._instances.stack))
         self._document = 0
-
-
-def _instances(size: int, stack: int) -> InstanceArrays:
-    return InstanceArrays(
-        keys=np.zeros(size, np.int64),
-        documents=np.zeros(size, np.int32),
-        masks=np.zeros(size, np.int64),
-        stack=np.zeros(stack, np.int32),
-        used=np.zeros(1, np.int64),
-    )
 
 
 def _arrays_of(document: Document, segment: _Segment) -> DocumentArrays:
     trie = segment.trie
-    before = len(trie.accepted)
-    names = list(document.names)
-    element_symbols = trie.symbols_of(NodeKind.ELEMENT, names)
-    attribute_symbols = trie.symbols_of(NodeKind.ATTRIBUTE, names)
-    if len(trie.accepted) != before:
-        segment.automaton.symbols_changed()
+    element_symbols = trie.symbols_of(NodeKind.ELEMENT, document.names)
+    attribute_symbols = trie.symbols_of(NodeKind.ATTRIBUTE, document.names)
     return DocumentArrays(
         *map(
             np.asarray,
