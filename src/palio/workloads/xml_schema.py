@@ -133,7 +133,7 @@ class _ContentModel:
 
     def __init__(self, element: str, model: str) -> None:
         self._element = element
-        self._tokens = re.findall(r"[(),|?*+]|[^\s(),|?*+]+", model)
+        self._tokens: list[str] = re.findall(r"[(),|?*+]|[^\s(),|?*+]+", model)
         self._at = 0
 
     def parse(self) -> Particle:

@@ -17,10 +17,14 @@ links all lead to any depth has no pivot, and is looked for at every element tha
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 import numpy as np
+import numpy.typing as npt
 
 from palio.xml.automaton_kernels import ABOVE, BranchArrays
+
+EVERY_NODE: Final = -1
 
 
 class BranchTable:
@@ -32,7 +36,7 @@ class BranchTable:
         self._levels: list[int] = []
         self._rarities: list[int] = []
         self._pivots: list[list[int]] = []
-        self._conjunctions: dict[frozenset[int], int] = {}
+        self._conjunctions: dict[tuple[int, frozenset[int]], int] = {}
         self._others: list[list[int]] = []
         self._patterns: list[list[int]] = []
         self._links: list[list[int]] = []
@@ -58,7 +62,8 @@ class BranchTable:
 
         `end` identifies where it ends; `rarity` is the greater, the fewer documents it is expected in.
         """
-        key = (kind, levels, node, *end)
+        # That something stands at any depth below is one link for all nodes that ask for it.
+        key = (kind, levels, EVERY_NODE if kind == ABOVE else node, *end)
         known = self._link_numbers.get(key)
         if known is not None:
             return known, False
@@ -73,12 +78,15 @@ class BranchTable:
         """Have a link follow from a unit."""
         self._links[unit].append(link)
 
-    def add_conjunction(self, links: frozenset[int], searches: list[int]) -> int:
-        """The unit of links that must hold together; it is added to `searches` if it has no pivot."""
-        known = self._conjunctions.get(links)
+    def add_conjunction(self, node: int, links: frozenset[int], searches: list[int]) -> int:
+        """The unit of links that must hold together, at a node of the trie.
+
+        It is added to `searches`, those of the node, if it has no pivot.
+        """
+        known = self._conjunctions.get((node, links))
         if known is not None:
             return known
-        unit = self._conjunctions[links] = self.add_unit()
+        unit = self._conjunctions[node, links] = self.add_unit()
         pivots = [link for link in links if self._kinds[link] != ABOVE]
         if pivots:
             pivot = max(pivots, key=lambda link: (self._rarities[link], -len(self._pivots[link]), link))
@@ -105,7 +113,7 @@ class BranchTable:
         )
 
 
-def _compressed(name: str, values: str, lists: Sequence[Sequence[int]]) -> dict[str, np.ndarray]:  # type: ignore[type-arg]
+def _compressed(name: str, values: str, lists: Sequence[Sequence[int]]) -> dict[str, npt.NDArray[np.int32]]:
     """Lists as one array, and where each begins."""
     starts = np.zeros(len(lists) + 1, np.int32)
     np.cumsum([len(each) for each in lists], out=starts[1:])

@@ -98,7 +98,7 @@ class PathTrie:
         if tests:
             unit = self._tested_unit(node, place)
             links.add(self._link_to_unit(UP, 0, place, unit, _RARITY_OF_TEST))
-        return self.branches.add_conjunction(frozenset(links), self.searches[place.node])
+        return self.branches.add_conjunction(place.node, frozenset(links), self.searches[place.node])
 
     def _tested_unit(self, node: PatternNode, place: _Place) -> int:
         key = (place.node, node.tests)

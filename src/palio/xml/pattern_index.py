@@ -83,7 +83,7 @@ def _with_python_elements(argument: Any) -> Any:
     return argument
 
 
-INTERPRETED_KERNELS: Final = PatternKernels(*map(_interpreted, (run_automaton, join_branches)))
+INTERPRETED_KERNELS: Final = PatternKernels(_interpreted(run_automaton), _interpreted(join_branches))
 
 
 class PatternIndex:
@@ -259,7 +259,8 @@ class _Run:
                 self._match_segment(document, segment)
         found = self._found[: counters[FOUND]]
         found.sort()
-        return found.tolist()
+        numbers: list[int] = found.tolist()
+        return numbers
 
     def _match_segment(self, document: Document, segment: _Segment) -> None:
         segment.prepare()
