@@ -65,15 +65,24 @@ class Event(Mapping[str, Value]):
 
     @classmethod
     def read(cls, event: Any, *, limits: Limits = DEFAULT_LIMITS) -> Event:
-        """An Event as it is, or an event from a mapping, JSON text, a dataclass or a Series of pandas."""
+        """An Event as it is, or an event from a mapping, JSON or XML text, a dataclass or a Series of pandas."""
         # Before the check for Event, which is slow for all other types: that of an abstract base class.
         if type(event) is dict:
             return cls.from_dict(event, limits=limits)
         if isinstance(event, Event):
             return event
         if isinstance(event, str | bytes | bytearray | memoryview):
-            return cls.from_json(event, limits=limits)
+            return cls.from_text(event, limits=limits)
         return cls.from_dict(event, limits=limits)
+
+    @classmethod
+    def from_text(cls, text: str | bytes | bytearray | memoryview, *, limits: Limits = DEFAULT_LIMITS) -> Event:
+        """An event from a JSON object, or from an XML document, whose text begins with <, as the attribute `xml`."""
+        if text[:1] in ("{", b"{"):
+            return cls.from_json(text, limits=limits)
+        from palio.events.xml import is_document
+
+        return cls.from_xml(text, limits=limits) if is_document(text) else cls.from_json(text, limits=limits)
 
     @classmethod
     def from_dict(

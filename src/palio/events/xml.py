@@ -21,6 +21,15 @@ _BYTE_ORDER_MARKS: Final = (
     (codecs.BOM_UTF16_BE, "utf-16"),
 )
 _WIDE_STARTS: Final = ((b"<\0", "utf-16-le"), (b"\0<", "utf-16-be"))
+_STARTS: Final = (b"\xef\xbb\xbf<", b"\xff\xfe<\0", b"\xfe\xff\0<", b"<\0", b"\0<")
+
+
+def is_document(text: str | bytes | bytearray | memoryview) -> bool:
+    """Whether the text of an event is XML: no JSON begins with <."""
+    if isinstance(text, str):
+        return text.lstrip("\ufeff \t\r\n").startswith("<")
+    start = bytes(text[:200])
+    return start.startswith(_STARTS) or start.lstrip().startswith(b"<")
 
 
 def document_text(data: Any, limits: Limits) -> str:

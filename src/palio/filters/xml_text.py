@@ -13,6 +13,7 @@ from palio.errors import DocumentError, ParseError
 from palio.filters.text_cache import TextCache
 from palio.filters.work_limit import MIN_LONG_CHARACTERS, exceeds_limit
 from palio.xml.document_parser import parse_document
+from palio.xml.failed_step import failed_step
 from palio.xml.pattern import Pattern
 from palio.xml.reference_matcher import ReferenceMatcher
 from palio.xml.xpath_parser import parse_xpath
@@ -53,6 +54,14 @@ def matcher_of(text: str) -> ReferenceMatcher | None:
         matcher = None
     _last.text, _last.matcher = text, matcher
     return matcher
+
+
+def why_not(text: str, pattern: Pattern) -> str | None:
+    """Why the document of a text does not match a pattern; None where it does."""
+    try:
+        return failed_step(ReferenceMatcher(parse_document(text)), pattern)
+    except DocumentError as error:
+        return str(error)
 
 
 def text_matches(text: str, pattern: Pattern) -> bool | None:

@@ -1,0 +1,31 @@
+"""Compiled kernels of XML pattern matching.
+
+`palio.xml` stands below this package, which has the compiler of kernels: it defines them as plain functions, and takes
+compiled forms from here. Until kernels are ready (`kernel_readiness`), Python interprets them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from palio.matching.columnar.kernel_readiness import kernel_readiness
+from palio.matching.columnar.native import compiled
+from palio.xml import automaton_kernels
+from palio.xml.pattern_index import INTERPRETED_KERNELS, PatternKernels
+
+COMPILED_KERNELS: Final = PatternKernels(
+    compiled(automaton_kernels.run_automaton),
+    compiled(automaton_kernels.join_branches),
+)
+
+
+def _when_ready(kernel: Callable[..., Any], interpreted: Callable[..., Any]) -> Callable[..., Any]:
+    def call(*arguments: Any) -> Any:
+        return (kernel if kernel_readiness.are_ready() else interpreted)(*arguments)
+
+    return call
+
+
+PATTERN_KERNELS: Final = PatternKernels(*map(_when_ready, COMPILED_KERNELS, INTERPRETED_KERNELS))
+"""The compiled kernels where they are ready, and the interpreted ones before."""
