@@ -7,7 +7,7 @@ events of a batch are routed, and all events of a batch are routed together.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from itertools import count
 from typing import TYPE_CHECKING, Any, Final
@@ -61,6 +61,8 @@ from palio.routing.routing_tables import RoutingTables
 from palio.routing.sealing import Keyring
 from palio.routing.spanning_tree import ActiveLinks, SpanningTree, fixed_random
 from palio.routing.strategies import Prefix
+from palio.routing.upkeep.recovery import SESSION_TIMER, NoDatabase, RecoveryDatabase, TableSession, TableSessions
+from palio.routing.upkeep.resumable_links import ResumableLinks
 
 if TYPE_CHECKING:
     from palio.routing.forwarding.prefix.optimiser_role import OptimiserRole
@@ -86,6 +88,7 @@ class Broker:
         "_replay",
         "_requests",
         "_router",
+        "_sessions",
         "_settlement",
         "_states",
         "claims",
@@ -119,7 +122,13 @@ class Broker:
         effects = self._effects
         tokens = count(1)
         tree = SpanningTree(node, incarnation, random, effects) if combination.has_circles else None
-        self._links = ActiveLinks(tree, self._open_link, self._close_link, self._restart_link, effects)
+        suspended: set[int] = set()  # interfaces of neighbours that are away, whose tables are kept
+        self._sessions = _table_sessions(incarnation, combination, suspended, tokens, effects)
+        self._links = (
+            ActiveLinks(tree, self._open_link, self._close_link, self._restart_link, effects)
+            if self._sessions is None
+            else ResumableLinks(tree, self._open_collaborators, self._close_collaborators, self._sessions, effects)
+        )
         in_use = self._links.in_use
         self._states = LinkStates(node, incarnation, effects) if combination.has_publisher_trees else None
         homes = HomeBrokers() if combination.has_homes else None
@@ -134,6 +143,7 @@ class Broker:
             effects,
             combination.forward.matcher,
             self.keys,
+            suspended,
         )
         self.link_filters = self._router.link_filters
         self._announcements = Announcements(self._forwarding, effects)
@@ -147,11 +157,14 @@ class Broker:
                 node, incarnation, combination.forward, self._router, self._announcements, in_use, effects
             )
             listener = self._optimiser.reports
+        updates = effects if self._sessions is None else self._sessions.outbox
         self.tables = (
-            RoutingTables(node, combination, listener, effects)
+            RoutingTables(node, combination, listener, updates)
             if homes is None
-            else HomeRoutingTables(node, combination, listener, effects, homes)
+            else HomeRoutingTables(node, combination, listener, updates, homes)
         )
+        if self._sessions is not None:
+            self._sessions.serve(self.tables, remembered.links)
         self._hierarchy: Election | None = None
         if combination.is_hierarchical:
             own = candidate_of(node, incarnation, combination.broker.root)
@@ -209,6 +222,8 @@ class Broker:
             self._completeness.end_batch()
         # There are no neighbours yet, and clients were answered in the last life.
         effects.clear()
+        if self._sessions is not None:
+            self._sessions.start_timers()
 
     def index_filters(self) -> None:
         """Index the filters that were remembered, which the first event would wait for otherwise."""
@@ -229,7 +244,7 @@ class Broker:
         if has_control:
             # Effects are in order: neighbours get the filters before the events of this batch.
             if self.tables.is_dirty:
-                self.tables.send_updates()
+                self._send_updates()
             if self._completeness is not None:
                 self._completeness.note_inclusions()
             if self._optimiser is not None:
@@ -252,7 +267,12 @@ class Broker:
         # Collaborators hold this very list, so that it is copied rather than replaced.
         effects = self._effects.copy()
         self._effects.clear()
-        return effects
+        return effects if self._sessions is None else self._sessions.finish_batch(effects)
+
+    def _send_updates(self) -> None:
+        self.tables.send_updates()
+        if self._sessions is not None:
+            self._sessions.send_updates()
 
     def _send_reach_and_attempts(self) -> None:
         """Send neighbours the home brokers behind this one, after their subscriptions; then route due attempts."""
@@ -284,8 +304,17 @@ class Broker:
 
     def has_neighbour_tables(self, at_least_one: bool) -> bool:
         """Whether all neighbours in use have begun to send their tables; also whether there is one, where asked."""
-        links = self._links.in_use
-        return all(links.values()) and (bool(links) or not at_least_one)
+        return self._links.have_begun and (bool(self._links.in_use) or not at_least_one)
+
+    @property
+    def is_dirty(self) -> bool:
+        """Whether an empty batch has effects: unfinished events of an earlier life, or timers."""
+        return self.delivery.is_dirty or bool(self._effects)
+
+    @property
+    def sessions(self) -> list[TableSession]:
+        """The table sessions with neighbours, where there are any."""
+        return [] if self._sessions is None else self._sessions.sessions
 
     def entry_table(self) -> TableSnapshot | None:
         """The tables for a job that writes headers in this broker's stead; None where the forwarding has no headers."""
@@ -364,12 +393,18 @@ class Broker:
             self._completeness.on_timer()
         elif self._optimiser is not None and fired.name == OPTIMISER_TIMER:
             self._optimiser.on_timer()
+        elif self._sessions is not None and fired.name.startswith(SESSION_TIMER):
+            self._sessions.on_timer(fired.name)
         else:
             self._links.on_timer(fired.name)
 
     def _open_link(self, link: int) -> None:
         """Take a link into use; the tables follow with the updates at the end of the batch."""
         self.tables.open_link(link)
+        self._open_collaborators(link)
+
+    def _open_collaborators(self, link: int) -> None:
+        """Take a link into use for all but the tables."""
         self.delivery.open_link(link)
         if self._completeness is not None:
             self._completeness.open_link(link)
@@ -383,6 +418,10 @@ class Broker:
     def _close_link(self, link: int) -> None:
         """Give a link up: all that came by it is withdrawn."""
         self.tables.close_link(link)
+        self._close_collaborators(link)
+
+    def _close_collaborators(self, link: int) -> None:
+        """Give a link up for all but the tables."""
         self.delivery.close_link(link)
         if self._completeness is not None:
             self._completeness.close_link(link)
@@ -437,7 +476,7 @@ class Broker:
     def _on_settle(self, link: int, query: Settle) -> None:
         # Updates are sent at the end of a batch otherwise, and the query must not overtake them.
         self._clients.announce_interests()
-        self.tables.send_updates()
+        self._send_updates()
         self.delivery.reachable.send_additions()
         self._postponed.append((link, query))
         self._forward_postponed()
@@ -456,16 +495,45 @@ class Broker:
         # Both draw tokens from one counter, and each ignores those of the other.
         self._requests.on_persisted(persisted.token)
         self.delivery.on_persisted(persisted.token)
+        if self._sessions is not None:
+            self._sessions.on_persisted(persisted.token)
         self._forward_postponed()
 
     def _on_not_persisted(self, failure: NotPersisted) -> None:
         self._requests.on_not_persisted(failure)
         self.delivery.on_not_persisted(failure)
+        if self._sessions is not None:
+            self._sessions.on_not_persisted(failure)
+
+    # Table sessions
+
+    def _on_resume(self, link: int, message: messages.Resume) -> None:
+        if isinstance(self._links, ResumableLinks):
+            self._links.on_resume(link, message)
+
+    def _on_update(self, link: int, message: messages.Update) -> None:
+        if self._sessions is not None:
+            self._sessions.on_update(link, message)
+
+    def _on_stored(self, link: int, message: messages.Stored) -> None:
+        if self._sessions is not None:
+            self._sessions.on_stored(link, message)
 
     def _on_work_done(self, done: WorkDone) -> None:
         """Take over the result of a job, which changes how fast matches are found, never which."""
         if done.result is not None:
             done.result()
+
+
+def _table_sessions(
+    incarnation: int, combination: Combination, suspended: set[int], tokens: Iterator[int], effects: list[Effect]
+) -> TableSessions | None:
+    seconds = combination.kept_seconds
+    if seconds is None:
+        return None
+    database = RecoveryDatabase(tokens) if combination.crash_log == "recover" else NoDatabase(tokens)
+    # Without circles there is no other way, and nothing changes for anybody when a session ends.
+    return TableSessions(incarnation, database, seconds, not combination.has_circles, suspended, effects)
 
 
 def _forwarding(
@@ -503,6 +571,9 @@ _CONTROL_HANDLERS: Final[dict[type[messages.Message], Callable[[Broker, int, Any
     messages.Unsubscribe: lambda broker, link, message: broker.tables.on_unsubscribe(link, message.key),
     messages.Advertise: lambda broker, link, message: broker.tables.on_advertise(link, message),
     messages.Unadvertise: lambda broker, link, message: broker.tables.on_unadvertise(link, message.key),
+    messages.Resume: Broker._on_resume,
+    messages.Update: Broker._on_update,
+    messages.Stored: Broker._on_stored,
     messages.Settle: Broker._on_settle,
     messages.Settled: lambda broker, link, message: broker._settlement.receive(link, message),
     messages.Announce: Broker._on_announce,

@@ -35,6 +35,7 @@ from palio.routing.strategies import (
     PathUpkeep,
     Prefix,
     Propagation,
+    Recover,
     Reuse,
     SimulationOptions,
     TableUpkeep,
@@ -163,13 +164,29 @@ class Combination:
         """Whether there may be more than one way between brokers, so that they must agree on a spanning tree."""
         return bool(self.broker.circles)
 
+    @property
+    def kept_seconds(self) -> float | None:
+        """How long the tables of a neighbour that is away are kept; None where its link takes them along."""
+        return self.recovery.patience if isinstance(self.recovery, Recover) else None
+
     def _refusal(self) -> str | None:
         if self.is_faulty and not self.has_session:
             return "a change is announced only once, and a faulty link may lose it for ever; it needs the session"
         if self.broker.timeliness and self.simulation.drift > self.broker.max_drift:
             return "clocks drift more than max_drift, so that bounds on delays would be wrong"
         reason = self._refusal_by_paths() or self._refusal_by_completeness() or self._refusal_by_sealing()
-        return reason or self._refusal_by_headers()
+        return reason or self._refusal_by_headers() or self._refusal_by_sessions()
+
+    def _refusal_by_sessions(self) -> str | None:
+        if self.kept_seconds is None:
+            return None
+        if self.propagation == "flooding":
+            return "with flooding no filter travels, so that there are no tables to keep"
+        if self.is_hierarchical:
+            return "filters of a hierarchy go towards a root that is elected anew, so that tables cannot be kept"
+        if self.is_complete:
+            return "watermarks count the updates of one connection, and tables that are kept outlive it"
+        return None
 
     def _refusal_by_paths(self) -> str | None:
         if self.is_hierarchical:

@@ -12,7 +12,7 @@ the same ids and numbers, in the order of the batch.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
@@ -136,6 +136,7 @@ class BatchRouter:
         "_joined_names",
         "_link_filters",
         "_route_singly",
+        "_suspended",
         "clients",
         "content_reads",
     )
@@ -149,6 +150,7 @@ class BatchRouter:
         effects: list[Effect],
         needs_single_events: bool,
         route_singly: Callable[[Sequence[Arrival]], None],
+        suspended: Collection[int] = (),
     ) -> None:
         """`route_singly` takes the events of a batch that has to be split; `needs_single_events` where all are."""
         # Not a subclass of it, which may do more.
@@ -159,6 +161,7 @@ class BatchRouter:
         self._link_filters = link_filters
         self._effects = effects
         self._route_singly = route_singly
+        self._suspended = suspended  # interfaces with tables, and without a link
         self.clients: ClientTable | None = None
         self.content_reads = 0
         # The names of several filters that one client's rows match: always the same tuple, as memos by identity need.
@@ -167,7 +170,7 @@ class BatchRouter:
     @property
     def takes_columns(self) -> bool:
         """Whether batches are routed as such, unless a durable queue here may want some of their events."""
-        return self._forwarding is not None and not self._link_filters
+        return self._forwarding is not None and not self._link_filters and not self._suspended
 
     def route(self, arrival: BatchArrival) -> None:
         forwarding = self._forwarding

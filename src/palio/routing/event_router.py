@@ -15,7 +15,7 @@ bound here, because the broker that accepted them bounds how many are under way 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from functools import partial
 from typing import Final, Protocol
 
@@ -161,6 +161,7 @@ class EventRouter:
         "_marks",
         "_matcher",
         "_single_reads",
+        "_suspended",
         "_working",
         "header_bytes",
         "link_filters",
@@ -176,9 +177,11 @@ class EventRouter:
         effects: list[Effect],
         matcher: str = "columnar",
         keys: Keyring | None = None,
+        suspended: Collection[int] = (),
     ) -> None:
         """`may_circle` where there is more than one way between brokers, so that an event may come twice. `keys` are
-        those of a network with sealed events."""
+        those of a network with sealed events. `suspended` are interfaces with tables, and without a link."""
+        self._suspended = suspended
         self._keys = keys
         self._filter_counts: dict[int, int] = {}  # by link
         self._forwarding = forwarding
@@ -208,6 +211,7 @@ class EventRouter:
             effects,
             keys is not None,
             self._route,
+            suspended,
         )
 
     def serve(self, clients: ClientTable) -> None:
@@ -303,7 +307,9 @@ class EventRouter:
             arrivals, routes, local = self._route_one_by_one(arrivals)
         for arrival, route, keys in zip(arrivals, routes, local, strict=True):
             self._single_reads += arrival.is_read
-            self._carry_out(arrival, self._filter_route(arrival, route) if self.link_filters else route, keys)
+            if self.link_filters or self._suspended:
+                route = self._filter_route(arrival, route)
+            self._carry_out(arrival, route, keys)
 
     @property
     def content_reads(self) -> int:
@@ -367,7 +373,7 @@ class EventRouter:
             link
             for _, links in route.sends
             for link in links
-            if link in filters and not _releases(filters[link], arrival)
+            if link in self._suspended or (link in filters and not _releases(filters[link], arrival))
         }
         if not blocked:
             return route

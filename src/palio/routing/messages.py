@@ -74,6 +74,32 @@ class Unadvertise(Struct, frozen=True, array_like=True, tag=5):
     key: Key
 
 
+class Resume(Struct, frozen=True, array_like=True, tag=27):
+    """After `Begin`: the sender has the first `received` updates of a stream of the receiver's, 0 where it has none
+    (`upkeep.recovery`)."""
+
+    stream: int
+    received: int
+
+
+TableChange: TypeAlias = Subscribe | Unsubscribe | Advertise | Unadvertise
+
+
+class Update(Struct, frozen=True, array_like=True, tag=28):
+    """Numbered changes of a table, from 1 on in each stream; a neighbour applies all of them or none."""
+
+    stream: int
+    number: int
+    changes: tuple[TableChange, ...]
+
+
+class Stored(Struct, frozen=True, array_like=True, tag=29):
+    """The sender has the updates of a stream up to a number, and a crash does not lose them."""
+
+    stream: int
+    number: int
+
+
 class Settle(Struct, frozen=True, array_like=True, tag=6):
     """Query of an echo: answer `Settled` when every broker behind you has handled what was sent before this."""
 
@@ -342,6 +368,9 @@ Control: TypeAlias = (
     | Unsubscribe
     | Advertise
     | Unadvertise
+    | Resume
+    | Update
+    | Stored
     | Settle
     | Settled
     | Announce

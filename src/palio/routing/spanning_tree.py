@@ -232,7 +232,7 @@ class ActiveLinks:
             self._follow(self.tree)
 
     def on_link_down(self, link: int) -> None:
-        if link in self.in_use:
+        if link in self._pairs:
             self._close(link)
         if self.tree is not None:
             self.tree.on_link_down(link)
@@ -271,6 +271,11 @@ class ActiveLinks:
         """Whether a control message of a neighbour is about the present use of the link."""
         # Messages before its `Begin` belong to an earlier use of the link.
         return type(message) is Begin or self.in_use.get(link, False)
+
+    @property
+    def have_begun(self) -> bool:
+        """Whether all neighbours have begun to send their tables."""
+        return all(self.in_use.get(link, False) for link in self._pairs)
 
     def others(self, link: int) -> list[int]:
         """The links in use, without one."""

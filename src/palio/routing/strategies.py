@@ -275,6 +275,15 @@ class NoCrashLog(CrashLog):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Recover(CrashLog):
+    """A restarted broker goes on with its routing tables, and neighbours keep its tables for some seconds."""
+
+    name: ClassVar[str] = "recover"
+
+    patience: float = _at_least(0, 60.0, is_local=True)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PathUpkeep(Options):
     """What happens to paths when a broker or a link fails."""
 
@@ -338,7 +347,7 @@ FORWARDING_TYPES: Final[dict[str, type[ForwardingChoice]]] = {
     each.name: each for each in (Content, Reuse, Prefix, Bloom, Group)
 }
 TABLE_UPKEEP_TYPES: Final[dict[str, type[TableUpkeep]]] = {each.name: each for each in (Hard,)}
-CRASH_LOG_TYPES: Final[dict[str, type[CrashLog]]] = {each.name: each for each in (NoCrashLog,)}
+CRASH_LOG_TYPES: Final[dict[str, type[CrashLog]]] = {each.name: each for each in (NoCrashLog, Recover)}
 PATH_UPKEEP_TYPES: Final[dict[str, type[PathUpkeep]]] = {each.name: each for each in (TreeRepair,)}
 OPTION_TYPES: Final[tuple[type[Options], ...]] = (
     *PROPAGATION_TYPES.values(),

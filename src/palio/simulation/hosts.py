@@ -16,6 +16,7 @@ from palio.routing.effects import (
     Fetched,
     Finished,
     HomeInterest,
+    LinkRecord,
     Logged,
     LoggedDeadLetter,
     Queued,
@@ -34,18 +35,30 @@ from palio.routing.messages import (
     UnsubscribeClient,
 )
 from palio.routing.node import Node
+from palio.routing.upkeep.recovery import write_row
 from palio.simulation.links import Direction
 
 
 class Disk:
     """The persistent state of a broker: requests in force, event log, durable queues, deduplication window."""
 
-    __slots__ = ("_interests", "_requests", "_seen", "_standings", "_unfinished", "dead_letters", "log", "queues")
+    __slots__ = (
+        "_interests",
+        "_links",
+        "_requests",
+        "_seen",
+        "_standings",
+        "_unfinished",
+        "dead_letters",
+        "log",
+        "queues",
+    )
 
     def __init__(self) -> None:
         self._requests: dict[tuple[Client, str, str], SubscribeClient | AdvertiseClient] = {}
         self._standings: dict[int, BrokerStanding] = {}
         self._interests: dict[tuple[int, int], HomeInterest] = {}
+        self._links: dict[tuple[int, int, bytes], LinkRecord] = {}
         self._seen: dict[bytes, None] = {}
         self._unfinished: dict[EventId, Logged] = {}
         self.log: list[tuple[float, Publish]] = []
@@ -76,6 +89,8 @@ class Disk:
                 self._standings[broker] = entry
             case HomeInterest(broker, bucket):
                 self._interests[broker, bucket] = entry
+            case LinkRecord():
+                write_row(self._links, entry)
             case LoggedDeadLetter(id):
                 self.dead_letters.append(self._unfinished[id].event)
 
@@ -83,7 +98,18 @@ class Disk:
         """The state that a broker restarts with."""
         records = tuple(Record(client, request) for client, request in self.read())
         standings, interests = tuple(self._standings.values()), tuple(self._interests.values())
-        return Remembered(records, tuple(self._unfinished.values()), tuple(self._seen), standings, interests)
+        return Remembered(
+            records,
+            tuple(self._unfinished.values()),
+            tuple(self._seen),
+            standings,
+            interests,
+            links=tuple(self._links.values()),
+        )
+
+    def lose_links(self) -> None:
+        """Lose the recovery database, and nothing else."""
+        self._links.clear()
 
     def fetch(self, fetch: Fetch) -> Fetched:
         """The events of the log that are still unfinished."""

@@ -133,7 +133,13 @@ class Server:
         constants = NetworkConstants.of(self._combination)
         window = self.settings.keeping.duplicates
         remembered = Remembered(
-            recovered.records, recovered.unfinished, recovered.seen, recovered.homes, recovered.interests, window
+            recovered.records,
+            recovered.unfinished,
+            recovered.seen,
+            recovered.homes,
+            recovered.interests,
+            window,
+            recovered.links,
         )
         wall = time.time if self.settings.stamps else None
         random = self._random.random

@@ -42,6 +42,7 @@ from palio.routing.effects import (
     Client,
     Finished,
     HomeInterest,
+    LinkRecord,
     Logged,
     LoggedDeadLetter,
     Queued,
@@ -55,6 +56,7 @@ from palio.routing.messages import (
     UnadvertiseClient,
     UnsubscribeClient,
 )
+from palio.routing.upkeep.recovery import write_row
 
 _MAX_NODE_NUMBER: Final = 2**32 - 1
 
@@ -77,6 +79,7 @@ class MemoryStore:
         self._unfinished: dict[EventId, Logged] = {}
         self._homes: dict[int, BrokerStanding] = {}
         self._interests: dict[tuple[int, int], HomeInterest] = {}
+        self._links: dict[tuple[int, int, bytes], LinkRecord] = {}
         self._seen: deque[bytes] = deque(maxlen=self._retention.duplicates)
         self._queues: dict[tuple[Client, str], MemoryQueue] = {}
         self._number = 0
@@ -95,6 +98,7 @@ class MemoryStore:
             tuple(self._seen),
             tuple(self._homes.values()),
             tuple(self._interests.values()),
+            tuple(self._links.values()),
         )
 
     def submit(self, entries: Sequence[Writable], answer: OnWritten) -> None:
@@ -173,6 +177,8 @@ class MemoryStore:
                 self._bury_logged(id, reason)
             case HomeInterest(broker, bucket):
                 self._interests[broker, bucket] = entry
+            case LinkRecord():
+                write_row(self._links, entry)
             case BrokerStanding(broker):
                 self._homes[broker] = entry
             case Acknowledged(client, name, numbers):
