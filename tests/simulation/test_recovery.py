@@ -10,7 +10,8 @@ from palio import IllegalCombination
 from palio.routing.combinations import Combination, legal_combinations
 from palio.routing.strategies import Recover
 from palio.simulation import Network
-from tests.simulation.scenarios import FAULTY_LINKS, Scenario, hosts
+from tests.simulation.scenarios import FAULTY_LINKS, hosts
+from tests.simulation.test_durable_delivery import KeptScenario
 
 
 def with_crash_log(each: Combination) -> Combination | None:
@@ -27,23 +28,14 @@ COMBINATIONS = [made for each in legal_combinations() if (made := with_crash_log
 every_combination = pytest.mark.parametrize("combination", COMBINATIONS, ids=str)
 
 
-class CrashScenario(Scenario):
-    """Brokers crash between any two effects, and sometimes lose their recovery database."""
+class CrashScenario(KeptScenario):
+    """Durable and other subscriptions, brokers that crash between any two effects, and databases that get lost."""
 
     def break_something(self) -> None:
-        at = self.place()
-        if self.random.random() < 0.3 or at is None or len(self.down) >= self.brokers - 1:
-            super().break_something()
-            return
-        self.net.crash(at, after=self.random.randrange(12))
-        self.wait()
-        host = hosts(self.net)[at]
-        if host.node is not None:
-            self.net.defuse(at)
-            return
-        self.down.append(at)
-        if self.random.random() < 0.15:
-            host.disk.lose_links()
+        super().break_something()
+        for host in hosts(self.net):
+            if host.node is None and self.random.random() < 0.1:
+                host.disk.lose_links()
 
     def repair(self) -> None:
         super().repair()
@@ -55,10 +47,11 @@ def judged(combination: Combination, seed: int, operations: int = 40) -> None:
     options: dict[str, Any] = dict(combination.options)
     if seed % 2:
         options |= FAULTY_LINKS
-    if seed % 3 == 0:
+    # Where disks are slow, an event that was not advertised is refused too late to be taken out of the history.
+    if seed % 3 == 0 and not combination.advertisements:
         options["disk"] = 0.004
     if seed % 5 == 0:
-        options["patience"] = 0.05  # so short that some sessions end before their neighbour is back
+        options["outage"] = 0.05  # so short that some sessions end before their neighbour is back
     choices: dict[str, Any] = {
         "propagation": combination.propagation,
         "forwarding": combination.forwarding,
@@ -66,11 +59,17 @@ def judged(combination: Combination, seed: int, operations: int = 40) -> None:
         "crash_log": "recover",
         "options": options,
     }
-    scenario = CrashScenario(seed, choices, breaks=True, circles=seed % 4 == 3)
-    net = scenario.run(operations)
+    assert_right(CrashScenario(seed, choices, circles=seed % 4 == 3).run(operations), f"seed {seed}")
+
+
+def assert_right(net: Network, said: str) -> None:
+    """What is delivered and queued is what had to be, and neighbours have told each other all."""
     verdict = net.verdict()
-    assert verdict.is_right, f"seed {seed}\n{verdict}"
-    assert_sessions_agree(net, f"seed {seed}")
+    assert verdict.is_right, f"{said}\n{verdict}"
+    for host in hosts(net):
+        assert host.node is not None
+        assert host.node.broker.delivery.unfinished == 0, said
+    assert_sessions_agree(net, said)
 
 
 def assert_sessions_agree(net: Network, said: str) -> None:
@@ -181,7 +180,7 @@ def test_a_database_that_was_lost_falls_back_to_tables_told_anew() -> None:
 
 
 def test_tables_of_a_broker_that_does_not_come_back_are_withdrawn() -> None:
-    net = Network.line(3, crash_log=Recover(patience=10))
+    net = Network.line(3, crash_log=Recover(outage=10))
     net.subscribe(2, "x > 1")
     net.run()
     net.crash(1)

@@ -61,7 +61,9 @@ from palio.routing.routing_tables import RoutingTables
 from palio.routing.sealing import Keyring
 from palio.routing.spanning_tree import ActiveLinks, SpanningTree, fixed_random
 from palio.routing.strategies import Prefix
+from palio.routing.upkeep.failover import FailoverTree
 from palio.routing.upkeep.recovery import SESSION_TIMER, NoDatabase, RecoveryDatabase, TableSession, TableSessions
+from palio.routing.upkeep.redundant import RedundantForwarding
 from palio.routing.upkeep.resumable_links import ResumableLinks
 
 if TYPE_CHECKING:
@@ -121,7 +123,8 @@ class Broker:
         self._effects: list[Effect] = []
         effects = self._effects
         tokens = count(1)
-        tree = SpanningTree(node, incarnation, random, effects) if combination.has_circles else None
+        kind = SpanningTree if combination.paths == "tree" else FailoverTree
+        tree = kind(node, incarnation, random, effects) if combination.has_circles else None
         suspended: set[int] = set()  # interfaces of neighbours that are away, whose tables are kept
         self._sessions = _table_sessions(incarnation, combination, suspended, tokens, effects)
         self._links = (
@@ -136,7 +139,7 @@ class Broker:
         self._credit = LinkCredit(combination.broker.queue, effects)
         self.delivery = DurableDelivery(node, incarnation, combination, remembered, tokens, effects)
         self._router = EventRouter(
-            self._forwarding if homes is None else MulticastForwarding(self._forwarding, homes, self._states),
+            _over_links(node, combination, self._forwarding, homes, self._states),
             self._credit,
             self.delivery,
             combination.has_circles,
@@ -144,6 +147,7 @@ class Broker:
             combination.forward.matcher,
             self.keys,
             suspended,
+            not combination.has_publisher_trees,
         )
         self.link_filters = self._router.link_filters
         self._announcements = Announcements(self._forwarding, effects)
@@ -244,7 +248,7 @@ class Broker:
         if has_control:
             # Effects are in order: neighbours get the filters before the events of this batch.
             if self.tables.is_dirty:
-                self._send_updates()
+                self.tables.send_updates()
             if self._completeness is not None:
                 self._completeness.note_inclusions()
             if self._optimiser is not None:
@@ -268,11 +272,6 @@ class Broker:
         effects = self._effects.copy()
         self._effects.clear()
         return effects if self._sessions is None else self._sessions.finish_batch(effects)
-
-    def _send_updates(self) -> None:
-        self.tables.send_updates()
-        if self._sessions is not None:
-            self._sessions.send_updates()
 
     def _send_reach_and_attempts(self) -> None:
         """Send neighbours the home brokers behind this one, after their subscriptions; then route due attempts."""
@@ -476,7 +475,7 @@ class Broker:
     def _on_settle(self, link: int, query: Settle) -> None:
         # Updates are sent at the end of a batch otherwise, and the query must not overtake them.
         self._clients.announce_interests()
-        self._send_updates()
+        self.tables.send_updates()
         self.delivery.reachable.send_additions()
         self._postponed.append((link, query))
         self._forward_postponed()
@@ -547,6 +546,17 @@ def _forwarding(
     if combination.is_hierarchical:
         return HierarchicalForwarding(setting)
     return make_forwarding(combination.forwarding, setting)
+
+
+def _over_links(
+    node: int, combination: Combination, forwarding: Forwarding, homes: HomeBrokers | None, states: LinkStates | None
+) -> Forwarding:
+    """A forwarding over links, where it knows home brokers."""
+    if homes is None:
+        return forwarding
+    if combination.paths == "redundant" and states is not None:
+        return RedundantForwarding(node, forwarding, homes, states)
+    return MulticastForwarding(forwarding, homes, states)
 
 
 _HANDLERS: Final[dict[type[Input], Callable[[Broker, Any], None]]] = {

@@ -30,6 +30,7 @@ from palio.routing.strategies import (
     TABLE_UPKEEP_TYPES,
     BrokerOptions,
     CrashLog,
+    Failover,
     ForwardingChoice,
     Options,
     PathUpkeep,
@@ -167,7 +168,11 @@ class Combination:
     @property
     def kept_seconds(self) -> float | None:
         """How long the tables of a neighbour that is away are kept; None where its link takes them along."""
-        return self.recovery.patience if isinstance(self.recovery, Recover) else None
+        kept = (
+            self.recovery.outage if isinstance(self.recovery, Recover) else None,
+            self.path_upkeep.handover if isinstance(self.path_upkeep, Failover) else None,
+        )
+        return max((each for each in kept if each is not None), default=None)
 
     def _refusal(self) -> str | None:
         if self.is_faulty and not self.has_session:
@@ -178,6 +183,13 @@ class Combination:
         return reason or self._refusal_by_headers() or self._refusal_by_sessions()
 
     def _refusal_by_sessions(self) -> str | None:
+        if isinstance(self.path_upkeep, Failover) and not self.has_circles:
+            return "without circles there is one way between two brokers, and no backup; set circles"
+        if self.paths == "redundant" and not (self.forwarding == "group" and self.has_publisher_trees):
+            return (
+                "the broker that accepts an event writes both ways to all brokers that want it, which needs group "
+                "forwarding with trees of publishers"
+            )
         if self.kept_seconds is None:
             return None
         if self.propagation == "flooding":

@@ -33,7 +33,7 @@ from palio.routing.effects import UNREADABLE, UNWANTED, Deliver, Drop, Effect, J
 from palio.routing.event_batches import BatchArrival, BatchRouter, events_in
 from palio.routing.forwarding import headers
 from palio.routing.forwarding.filter_index import filter_index_of
-from palio.routing.forwarding.strategy import Forwarding, HasBackgroundWork, Route
+from palio.routing.forwarding.strategy import Forwarding, HasBackgroundWork, Route, SendsCopies
 from palio.routing.interest_index import ClientTable, InterestIndex
 from palio.routing.messages import LOCAL, EventId, Key, Publish, PublishColumns, Watermark
 from palio.routing.sealing import Keyring, event_context
@@ -157,9 +157,11 @@ class EventRouter:
         "_filter_counts",
         "_forwarding",
         "_index",
+        "_keeps_to_tree",
         "_keys",
         "_marks",
         "_matcher",
+        "_sends_copies",
         "_single_reads",
         "_suspended",
         "_working",
@@ -178,10 +180,14 @@ class EventRouter:
         matcher: str = "columnar",
         keys: Keyring | None = None,
         suspended: Collection[int] = (),
+        keeps_to_tree: bool = True,
     ) -> None:
         """`may_circle` where there is more than one way between brokers, so that an event may come twice. `keys` are
-        those of a network with sealed events. `suspended` are interfaces with tables, and without a link."""
+        those of a network with sealed events. `suspended` are interfaces with tables whose links are not in use;
+        unless an event `keeps_to_tree` it may take them all the same, where they are up."""
         self._suspended = suspended
+        self._keeps_to_tree = keeps_to_tree
+        self._sends_copies = isinstance(forwarding, SendsCopies)
         self._keys = keys
         self._filter_counts: dict[int, int] = {}  # by link
         self._forwarding = forwarding
@@ -224,13 +230,16 @@ class EventRouter:
         if self.link_filters and not self._is_admitted(arrival):
             self._delivery.pass_by(arrival)
             self._effects.append(Drop("not admitted by its link", arrival.message))
-        elif self._duplicates is not None and self._is_duplicate(arrival.message):
+        elif self._duplicates is None or not self._is_duplicate(arrival.message):
+            self._arrivals.append(arrival)
+        elif self._sends_copies and arrival.message.kept is None:
+            arrival.is_copy = True
+            self._arrivals.append(arrival)
+        else:
             self._delivery.refuse(arrival)
             self._effects.append(Drop("seen before", arrival.message))
             # It was routed before, perhaps by tables that lacked a filter which is there now.
             self._note_gap(arrival.message.id, None)
-        else:
-            self._arrivals.append(arrival)
 
     def take_batch(self, arrival: BatchArrival) -> None:
         """Route a batch of events at the end of the batch of inputs, after the events that were taken before it."""
@@ -369,11 +378,12 @@ class EventRouter:
     def _filter_route(self, arrival: Arrival, route: Route) -> Route:
         """Drop the links by which an event may not leave."""
         filters = self.link_filters
+        suspended = self._suspended if self._keeps_to_tree or arrival.message.kept is not None else ()
         blocked = {
             link
             for _, links in route.sends
             for link in links
-            if link in self._suspended or (link in filters and not _releases(filters[link], arrival))
+            if link in suspended or (link in filters and not _releases(filters[link], arrival))
         }
         if not blocked:
             return route

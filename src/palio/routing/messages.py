@@ -168,13 +168,14 @@ class ClockReference(Struct, frozen=True, array_like=True, tag=26):
 
 
 class Offer(Struct, frozen=True, array_like=True, tag=9):
-    """The sender's place in the spanning tree, and the number of its choice where the receiver is its parent, else
-    0."""
+    """The sender's place in the spanning tree, and the number of its choice where the receiver is its parent, else 0.
+    `path` are the brokers from the root to the sender, with failover."""
 
     root: int
     epoch: int
     distance: int
     chosen: int
+    path: tuple[int, ...] = ()
 
 
 class Request(Struct, frozen=True, array_like=True, tag=10):

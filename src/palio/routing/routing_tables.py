@@ -7,6 +7,8 @@ loses the last such advertisement, wherever that was, gets `Cancelled` (Jerzak Â
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from palio.filters.filter import Filter
 from palio.routing.combinations import Combination
 from palio.routing.effects import Client, Effect, Reply, Send
@@ -41,6 +43,7 @@ class RoutingTables:
         "_served",
         "_subscription_updates",
         "advertisements",
+        "after_updates",
         "is_dirty",
         "remote_advertisements",
         "remote_subscriptions",
@@ -60,6 +63,7 @@ class RoutingTables:
         self._advertisement_updates = NeighbourUpdates(reduce)
         self._served = Advertised(Unreduced()) if is_limited else None
         self.is_dirty = False  # whether `send_updates` may have something to send
+        self.after_updates: Callable[[], None] | None = None  # called when updates were appended to the effects
         self.subscriptions = ClientTable(node, per_subscription)
         self.advertisements = ClientTable(node, per_subscription)
         self.remote_subscriptions: dict[int, dict[Key, Filter]] = {}
@@ -197,6 +201,8 @@ class RoutingTables:
         if self._served is not None:
             for key in self._served.change().withdrawals:
                 send += [Reply(client, Cancelled(name)) for client, name in sorted(self.subscriptions.owners(key))]
+        if self.after_updates is not None:
+            self.after_updates()
 
     def _message(self, key: Key, wanted: Filter) -> Subscribe:
         return Subscribe(key, wanted)

@@ -280,7 +280,7 @@ class Recover(CrashLog):
 
     name: ClassVar[str] = "recover"
 
-    patience: float = _at_least(0, 60.0, is_local=True)
+    outage: float = _at_least(0, 60.0, is_local=True)  # seconds
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -295,6 +295,22 @@ class TreeRepair(PathUpkeep):
     """Brokers agree on another spanning tree."""
 
     name: ClassVar[str] = "tree"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Failover(PathUpkeep):
+    """Brokers attach to a backup at once, and the tables of a lost neighbour are kept until others have moved."""
+
+    name: ClassVar[str] = "failover"
+
+    handover: float = _at_least(0, 2.0, is_local=True)  # seconds
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RedundantPaths(Failover):
+    """Events travel by two ways, so that the loss of one broker or link loses none; tables move as with failover."""
+
+    name: ClassVar[str] = "redundant"
 
 
 # Options that go with every strategy.
@@ -348,7 +364,9 @@ FORWARDING_TYPES: Final[dict[str, type[ForwardingChoice]]] = {
 }
 TABLE_UPKEEP_TYPES: Final[dict[str, type[TableUpkeep]]] = {each.name: each for each in (Hard,)}
 CRASH_LOG_TYPES: Final[dict[str, type[CrashLog]]] = {each.name: each for each in (NoCrashLog, Recover)}
-PATH_UPKEEP_TYPES: Final[dict[str, type[PathUpkeep]]] = {each.name: each for each in (TreeRepair,)}
+PATH_UPKEEP_TYPES: Final[dict[str, type[PathUpkeep]]] = {
+    each.name: each for each in (TreeRepair, Failover, RedundantPaths)
+}
 OPTION_TYPES: Final[tuple[type[Options], ...]] = (
     *PROPAGATION_TYPES.values(),
     *FORWARDING_TYPES.values(),

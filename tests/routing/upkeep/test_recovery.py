@@ -9,6 +9,7 @@ from palio.routing.broker import Broker
 from palio.routing.combinations import Combination
 from palio.routing.effects import (
     Effect,
+    LinkDown,
     LinkRecord,
     LinkUp,
     NotPersisted,
@@ -17,9 +18,10 @@ from palio.routing.effects import (
     Received,
     Remembered,
     Send,
+    TimerFired,
 )
 from palio.routing.messages import Begin, Message, Resume, Stored, Subscribe, Update
-from palio.routing.upkeep.recovery import write_row
+from palio.routing.upkeep.recovery import SESSION_TIMER, write_row
 
 D1, D2, D3, U = 1, 2, 3, 4  # links of the broker R, and with 100 added the numbers of the neighbours behind them
 LINKS = (D1, D2, D3, U)
@@ -169,10 +171,24 @@ def test_a_broker_that_crashed_beside_one_that_is_away_repeats_its_buffer_before
     assert sent[2:] == [Update(stream, 2, (S1,)), Update(stream, 3, (S2,)), Update(stream, 4, (S3,))]
 
 
-def test_an_update_before_its_turn_is_neither_applied_nor_acknowledged() -> None:
+def test_an_update_before_its_turn_is_not_applied_and_those_before_it_are_asked_for() -> None:
     r = linked()
-    assert r.says(D1, Update(7, 5, (S1,))) == []
+    assert r.says(D1, Update(7, 5, (S1,)), Update(7, 6, (S2,))) == [(D1, Resume(7, 1))]
     assert r.session(D1)[0] == 1
+    sent = r.says(D2, Resume(r.stream(D2), 0))
+    assert sent == [(D2, Update(r.stream(D2), 1, ()))], "what is in no buffer is told anew"
+
+
+def test_a_session_does_not_end_while_its_link_is_coming_up() -> None:
+    """What was said to be here must still be here when the neighbour goes on from there."""
+    r = linked()
+    first_step(r)
+    r.carried_out(r.broker.handle_batch([LinkDown(D1)], 0.0))
+    effects = r.broker.handle_batch([LinkUp(D1, 100 + D1, 9)], 0.0)
+    assert [each.message for each in effects if isinstance(each, Send)] == [Begin(), Resume(7, 2)]
+    r.carried_out(r.broker.handle_batch([TimerFired(f"{SESSION_TIMER}{100 + D1}")], 0.0))
+    r.says(D1, Begin(), Resume(r.stream(D1), 1), Update(7, 3, (S2,)))
+    assert r.session(D1)[0] == 3
 
 
 def test_a_neighbour_that_has_more_than_was_ever_sent_is_told_anew() -> None:

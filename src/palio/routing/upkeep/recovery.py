@@ -2,11 +2,11 @@
 
 Without it the tables of a link last as long as its connection: `Begin` empties them, and both ends send all they have
 anew. Here they are kept in a *table session* of two neighbours, which outlives connections, and with
-`crash_log=recover` crashes of either end (Crash/Recover, Chand and Felber §6.1). Each end numbers its updates to the
-other in a stream, keeps those that are not acknowledged, and remembers what the other has been told. When a link comes
-into use again both ends say how much they have of the other's stream (`Resume`). Then each repeats what is missing, and
-sends the difference between what it should have told by now and what it has: a filter that came and went meanwhile
-costs nothing.
+`crash_log=recover` crashes of either end (Crash/Recover, Chand §6.1). Each end numbers its updates to the other in a
+stream, keeps those that are not acknowledged, and remembers what the other has been told. When a link comes into use
+again both ends say how much they have of the other's stream (`Resume`). Then each repeats what is missing, and sends
+the difference between what it should have told by now and what it has: a filter that came and went meanwhile costs
+nothing.
 
 The recovery database has, for each neighbour, the filters that came from it, the keys of those it was told, the updates
 that it has not acknowledged, and how far both streams are. Changes of a batch are one write, and *every* control
@@ -83,7 +83,7 @@ class TableSession:
 
     neighbour: int
     interface: int  # under which the tables keep what came from the neighbour
-    link: int | None = None  # while it is in use
+    link: int | None = None  # while it is in use, or both ends are about to take it into use
     sent_stream: int = 0
     sent: int = 0  # number of the last update
     unacknowledged: dict[int, Update] = field(default_factory=dict)
@@ -93,6 +93,7 @@ class TableSession:
     received: int = 0  # number of the last update that was applied
     is_resuming: bool = False  # the next updates are those that it lacks
     owes_acknowledgement: bool = False
+    has_gap: bool = False  # an update came before its turn
 
     def difference(self, changes: Sequence[TableChange]) -> list[TableChange]:
         """The changes that lead from what was told to what should have been, of which there are only additions."""
@@ -284,6 +285,7 @@ class TableSessions:
     def serve(self, tables: RoutingTables, records: Sequence[LinkRecord]) -> None:
         """Restore the sessions of the last life into the tables."""
         self._tables = tables
+        tables.after_updates = self.send_updates
         for row in records:
             session = self._sessions.get(row.neighbour)
             if session is None:
@@ -322,9 +324,20 @@ class TableSessions:
         self._neighbours[link] = neighbour
 
     def resume_message(self, link: int) -> Resume:
-        """How much this broker has of a neighbour's stream."""
+        """How much this broker has of a neighbour's stream, and keeps until the link is in use or given up."""
         session = self._sessions.get(self._neighbours[link])
-        return Resume(0, 0) if session is None else Resume(session.received_stream, session.received)
+        if session is None:
+            return Resume(0, 0)
+        session.link = link
+        self._effects.append(CancelTimer(f"{SESSION_TIMER}{session.neighbour}"))
+        return Resume(session.received_stream, session.received)
+
+    def give_up_opening(self, link: int) -> None:
+        """A link was given up before it came into use."""
+        session = self._sessions.get(self._neighbours[link])
+        if session is not None and session.link == link:
+            session.link = None
+            self._set_timer(session)
 
     def open_link(self, link: int, resume: Resume) -> None:
         """Take a link into use whose neighbour has said how much it has."""
@@ -381,7 +394,7 @@ class TableSessions:
         """Keep the tables of a neighbour whose link is given up, for some time."""
         session = self._by_link.pop(link)
         session.link = None
-        session.is_resuming = session.owes_acknowledgement = False
+        session.is_resuming = session.owes_acknowledgement = session.has_gap = False
         self.tables.close_updates(link)
         self._suspended.add(link)
         self._set_timer(session)
@@ -413,7 +426,8 @@ class TableSessions:
             session.received_stream, session.received = update.stream, 0
             self._database.clear(session.neighbour, _RECEIVED_PARTS)
         if update.stream != session.received_stream or update.number > session.received + 1:
-            # It was sent before the neighbour had heard what is missing here, and comes again.
+            # Links keep order, so that this is not seen unless a neighbour forgot more than it says. It is asked again.
+            session.has_gap = True
             self._effects.append(Drop("an update before its turn", update))
             return
         session.owes_acknowledgement = True
@@ -505,6 +519,9 @@ class TableSessions:
             if session.owes_acknowledgement:
                 session.owes_acknowledgement = False
                 effects.append(Send((link,), Stored(session.received_stream, session.received)))
+            if session.has_gap:
+                session.has_gap = False
+                effects.append(Send((link,), Resume(session.received_stream, session.received)))
         return self._database.commit(effects)
 
     def on_persisted(self, token: int) -> None:

@@ -60,7 +60,7 @@ class ResumableLinks(ActiveLinks):
 
     def counts(self, link: int, message: Message) -> bool:
         if type(message) is Resume:
-            return link in self._begun
+            return link in self._begun or link in self.in_use
         return super().counts(link, message)
 
     def _open(self, link: int, pair: tuple[int, int], answers: bool = False) -> None:
@@ -71,6 +71,8 @@ class ResumableLinks(ActiveLinks):
     def _close(self, link: int) -> None:
         self._begun.discard(link)
         del self._pairs[link]
-        if self.in_use.pop(link, None) is not None:
+        if self.in_use.pop(link, None) is None:
+            self._sessions.give_up_opening(link)
+        else:
             self._sessions.close_link(link)
             self._on_close(link)
