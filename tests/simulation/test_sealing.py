@@ -42,9 +42,9 @@ def frames(monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
     seen: list[bytes] = []
     transmit = Links.transmit
 
-    def record(links: Links, host: Host, effect: Transmit) -> None:
+    def record(links: Links, host: Host, effect: Transmit, upkeep: bool) -> None:
         seen.append(effect.data)
-        transmit(links, host, effect)
+        transmit(links, host, effect, upkeep)
 
     monkeypatch.setattr(Links, "transmit", record)
     return seen

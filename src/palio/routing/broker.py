@@ -7,7 +7,7 @@ events of a batch are routed, and all events of a batch are routed together.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from itertools import count
 from typing import TYPE_CHECKING, Any, Final
@@ -63,7 +63,11 @@ from palio.routing.routing_tables import RoutingTables
 from palio.routing.sealing import Keyring
 from palio.routing.spanning_tree import ActiveLinks, SpanningTree, fixed_random
 from palio.routing.strategies import Leases, Prefix, Stabilising
+from palio.routing.upkeep.failover import FailoverTree
 from palio.routing.upkeep.leases import LEASE_TIMER, LeaseUpkeep
+from palio.routing.upkeep.recovery import SESSION_TIMER, NoDatabase, RecoveryDatabase, TableSession, TableSessions
+from palio.routing.upkeep.redundant import RedundantForwarding
+from palio.routing.upkeep.resumable_links import ResumableLinks
 from palio.routing.upkeep.stabilising import STABILISATION_TIMER, Stabiliser
 from palio.routing.upkeep.table_rebuild import GuardedHomeTables, GuardedTables, RebuiltInterest, TableRebuild
 
@@ -94,6 +98,7 @@ class Broker:
         "_replay",
         "_requests",
         "_router",
+        "_sessions",
         "_settlement",
         "_states",
         "claims",
@@ -131,8 +136,15 @@ class Broker:
         self._effects: list[Effect] = []
         effects = self._effects
         tokens = count(1)
-        tree = SpanningTree(node, incarnation, random, effects) if combination.has_circles else None
-        self._links = ActiveLinks(tree, self._open_link, self._close_link, self._restart_link, effects)
+        kind = SpanningTree if combination.paths == "tree" else FailoverTree
+        tree = kind(node, incarnation, random, effects) if combination.has_circles else None
+        suspended: set[int] = set()  # interfaces of neighbours that are away, whose tables are kept
+        self._sessions = _table_sessions(incarnation, combination, suspended, tokens, effects)
+        self._links = (
+            ActiveLinks(tree, self._open_link, self._close_link, self._restart_link, effects)
+            if self._sessions is None
+            else ResumableLinks(tree, self._open_collaborators, self._close_collaborators, self._sessions, effects)
+        )
         in_use = self._links.in_use
         self._states = LinkStates(node, incarnation, effects) if combination.has_publisher_trees else None
         homes = HomeBrokers() if combination.has_homes else None
@@ -149,6 +161,8 @@ class Broker:
             effects,
             combination.forward.matcher,
             self.keys,
+            suspended,
+            not combination.has_publisher_trees,
         )
         self.link_filters = self._router.link_filters
         self._announcements = Announcements(self._forwarding, effects)
@@ -162,7 +176,10 @@ class Broker:
                 node, incarnation, combination.forward, self._router, self._announcements, in_use, effects
             )
             listener = self._optimiser.reports
-        self.tables = self._make_tables(listener, homes)
+        updates = effects if self._sessions is None else self._sessions.outbox
+        self.tables = self._make_tables(listener, homes, updates)
+        if self._sessions is not None:
+            self._sessions.serve(self.tables, remembered.links)
         self.leases: LeaseUpkeep | None = None
         if isinstance(combination.table_upkeep, Leases):
             has_mergers = combination.propagation == "merging" and homes is None
@@ -239,6 +256,8 @@ class Broker:
             self._completeness.end_batch()
         # There are no neighbours yet, and clients were answered in the last life.
         effects.clear()
+        if self._sessions is not None:
+            self._sessions.start_timers()
 
     def index_filters(self) -> None:
         """Index the filters that were remembered, which the first event would wait for otherwise."""
@@ -282,7 +301,7 @@ class Broker:
         # Collaborators hold this very list, so that it is copied rather than replaced.
         effects = self._effects.copy()
         self._effects.clear()
-        return effects
+        return effects if self._sessions is None else self._sessions.finish_batch(effects)
 
     def _finish_control(self) -> None:
         """Send neighbours the changes of tables; effects are in order, and the events of the batch come after them."""
@@ -324,8 +343,17 @@ class Broker:
 
     def has_neighbour_tables(self, at_least_one: bool) -> bool:
         """Whether all neighbours in use have begun to send their tables; also whether there is one, where asked."""
-        links = self._links.in_use
-        return all(links.values()) and (bool(links) or not at_least_one)
+        return self._links.have_begun and (bool(self._links.in_use) or not at_least_one)
+
+    @property
+    def is_dirty(self) -> bool:
+        """Whether an empty batch has effects: unfinished events of an earlier life, or timers."""
+        return self.delivery.is_dirty or bool(self._effects)
+
+    @property
+    def sessions(self) -> list[TableSession]:
+        """The table sessions with neighbours, where there are any."""
+        return [] if self._sessions is None else self._sessions.sessions
 
     def entry_table(self) -> TableSnapshot | None:
         """The tables for a job that writes headers in this broker's stead; None where the forwarding has no headers."""
@@ -408,12 +436,18 @@ class Broker:
             self._optimiser.on_timer()
         elif self.stabiliser is not None and fired.name == STABILISATION_TIMER:
             self.stabiliser.on_timer()
+        elif self._sessions is not None and fired.name.startswith(SESSION_TIMER):
+            self._sessions.on_timer(fired.name)
         else:
             self._links.on_timer(fired.name)
 
     def _open_link(self, link: int) -> None:
         """Take a link into use; the tables follow with the updates at the end of the batch."""
         self.tables.open_link(link)
+        self._open_collaborators(link)
+
+    def _open_collaborators(self, link: int) -> None:
+        """Take a link into use for all but the tables."""
         self.delivery.open_link(link)
         if self._completeness is not None:
             self._completeness.open_link(link)
@@ -427,6 +461,10 @@ class Broker:
     def _close_link(self, link: int) -> None:
         """Give a link up: all that came by it is withdrawn."""
         self.tables.close_link(link)
+        self._close_collaborators(link)
+
+    def _close_collaborators(self, link: int) -> None:
+        """Give a link up for all but the tables."""
         if self.stabiliser is not None:
             self.stabiliser.close_link(link)
         self.delivery.close_link(link)
@@ -537,16 +575,23 @@ class Broker:
         return make_forwarding(combination.forwarding, setting)
 
     def _over_links(self, forwarding: Forwarding, homes: HomeBrokers | None) -> Forwarding:
-        return forwarding if homes is None else MulticastForwarding(forwarding, homes, self._states)
+        """A forwarding over links, where it knows home brokers."""
+        if homes is None:
+            return forwarding
+        if self.combination.paths == "redundant" and self._states is not None:
+            return RedundantForwarding(self.node, forwarding, homes, self._states)
+        return MulticastForwarding(forwarding, homes, self._states)
 
-    def _make_tables(self, listener: InterestListener, homes: HomeBrokers | None) -> RoutingTables:
+    def _make_tables(
+        self, listener: InterestListener, homes: HomeBrokers | None, updates: list[Effect]
+    ) -> RoutingTables:
         if self.combination.tables == "stabilising":
             if homes is None:
-                return GuardedTables(self.node, self.combination, listener, self._effects)
-            return GuardedHomeTables(self.node, self.combination, listener, self._effects, homes)
+                return GuardedTables(self.node, self.combination, listener, updates)
+            return GuardedHomeTables(self.node, self.combination, listener, updates, homes)
         if homes is None:
-            return RoutingTables(self.node, self.combination, listener, self._effects)
-        return HomeRoutingTables(self.node, self.combination, listener, self._effects, homes)
+            return RoutingTables(self.node, self.combination, listener, updates)
+        return HomeRoutingTables(self.node, self.combination, listener, updates, homes)
 
     def _begin_rebuild(self) -> TableRebuild:
         """Empty tables, to be filled from those in use."""
@@ -556,7 +601,7 @@ class Broker:
         forwarding = self._make_forwarding(homes, max(version % _MAX_TABLE_VERSION, int(self._now * 1e6)) + 1)
         matcher = self.combination.forward.matcher if self._router.has_index else None
         interest = RebuiltInterest(self._over_links(forwarding, homes), matcher)
-        return TableRebuild(self.tables, self._make_tables(interest, homes), interest, forwarding, homes)
+        return TableRebuild(self.tables, self._make_tables(interest, homes, self._effects), interest, forwarding, homes)
 
     def _adopt(self, rebuild: TableRebuild) -> None:
         """Take rebuilt tables into use."""
@@ -583,11 +628,29 @@ class Broker:
         # Both draw tokens from one counter, and each ignores those of the other.
         self._requests.on_persisted(persisted.token)
         self.delivery.on_persisted(persisted.token)
+        if self._sessions is not None:
+            self._sessions.on_persisted(persisted.token)
         self._forward_postponed()
 
     def _on_not_persisted(self, failure: NotPersisted) -> None:
         self._requests.on_not_persisted(failure)
         self.delivery.on_not_persisted(failure)
+        if self._sessions is not None:
+            self._sessions.on_not_persisted(failure)
+
+    # Table sessions
+
+    def _on_resume(self, link: int, message: messages.Resume) -> None:
+        if isinstance(self._links, ResumableLinks):
+            self._links.on_resume(link, message)
+
+    def _on_update(self, link: int, message: messages.Update) -> None:
+        if self._sessions is not None:
+            self._sessions.on_update(link, message)
+
+    def _on_stored(self, link: int, message: messages.Stored) -> None:
+        if self._sessions is not None:
+            self._sessions.on_stored(link, message)
 
     def _on_work_done(self, done: WorkDone) -> None:
         """Take over the result of a job, which changes how fast matches are found, never which."""
@@ -597,6 +660,17 @@ class Broker:
 
 def _measures_of(forwarding: Forwarding) -> Measures:
     return forwarding.measures() if isinstance(forwarding, HasMeasures) else Measures()
+
+
+def _table_sessions(
+    incarnation: int, combination: Combination, suspended: set[int], tokens: Iterator[int], effects: list[Effect]
+) -> TableSessions | None:
+    seconds = combination.kept_seconds
+    if seconds is None:
+        return None
+    database = RecoveryDatabase(tokens) if combination.crash_log == "recover" else NoDatabase(tokens)
+    # Without circles there is no other way, and nothing changes for anybody when a session ends.
+    return TableSessions(incarnation, database, seconds, not combination.has_circles, suspended, effects)
 
 
 _HANDLERS: Final[dict[type[Input], Callable[[Broker, Any], None]]] = {
@@ -622,6 +696,9 @@ _CONTROL_HANDLERS: Final[dict[type[messages.Message], Callable[[Broker, int, Any
     messages.Advertise: lambda broker, link, message: broker.tables.on_advertise(link, message),
     messages.Unadvertise: lambda broker, link, message: broker.tables.on_unadvertise(link, message.key),
     messages.Renewal: Broker._on_renewal,
+    messages.Resume: Broker._on_resume,
+    messages.Update: Broker._on_update,
+    messages.Stored: Broker._on_stored,
     messages.Settle: Broker._on_settle,
     messages.Settled: lambda broker, link, message: broker._settlement.receive(link, message),
     messages.Announce: Broker._on_announce,

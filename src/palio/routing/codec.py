@@ -276,6 +276,7 @@ class Arrival(Struct, gc=False, eq=False):
     _event: Event = _NOT_DECODED
     keys: Keyring | None = None  # of a network with sealed events, for those that came by a link
     _header: headers.Header | None = _NOT_DECODED
+    is_copy: bool = False  # it has come before by another way: it goes on, and is not delivered again
 
     @property
     def event(self) -> Event:

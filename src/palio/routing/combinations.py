@@ -31,12 +31,14 @@ from palio.routing.strategies import (
     BrokerOptions,
     Covering,
     CrashLog,
+    Failover,
     ForwardingChoice,
     Leases,
     Options,
     PathUpkeep,
     Prefix,
     Propagation,
+    Recover,
     Reuse,
     SimulationOptions,
     TableUpkeep,
@@ -185,6 +187,15 @@ class Combination:
         """Whether there may be more than one way between brokers, so that they must agree on a spanning tree."""
         return bool(self.broker.circles)
 
+    @property
+    def kept_seconds(self) -> float | None:
+        """How long the tables of a neighbour that is away are kept; None where its link takes them along."""
+        kept = (
+            self.recovery.outage if isinstance(self.recovery, Recover) else None,
+            self.path_upkeep.handover if isinstance(self.path_upkeep, Failover) else None,
+        )
+        return max((each for each in kept if each is not None), default=None)
+
     def _refusal(self) -> str | None:
         if self.loses_messages and not isinstance(self.table_upkeep, Leases):
             return (
@@ -200,6 +211,7 @@ class Combination:
             or self._refusal_by_sealing()
             or self._refusal_by_headers()
             or self._refusal_by_stabilisation()
+            or self._refusal_by_sessions()
         )
 
     def _refusal_by_leases(self) -> str | None:
@@ -223,6 +235,26 @@ class Combination:
             return "brokers agree on a tree by messages that are sent once, and a faulty link may lose them for ever"
         if self.loses_messages and self.has_optimiser:
             return "the optimiser's tree is sent once, and a faulty link may lose it for ever"
+        return None
+
+    def _refusal_by_sessions(self) -> str | None:
+        if isinstance(self.path_upkeep, Failover) and not self.has_circles:
+            return "without circles there is one way between two brokers, and no backup; set circles"
+        if self.paths == "redundant" and not (self.forwarding == "group" and self.has_publisher_trees):
+            return (
+                "the broker that accepts an event writes both ways to all brokers that want it, which needs group "
+                "forwarding with trees of publishers"
+            )
+        if self.kept_seconds is None:
+            return None
+        if self.tables != "hard":
+            return "tables that are renewed or compared become right by themselves, and are not kept for a neighbour"
+        if self.propagation == "flooding":
+            return "with flooding no filter travels, so that there are no tables to keep"
+        if self.is_hierarchical:
+            return "filters of a hierarchy go towards a root that is elected anew, so that tables cannot be kept"
+        if self.is_complete:
+            return "watermarks count the updates of one connection, and tables that are kept outlive it"
         return None
 
     def _refusal_by_paths(self) -> str | None:

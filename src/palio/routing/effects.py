@@ -257,7 +257,17 @@ class BrokerStanding(NamedTuple):
     gone: bool = False
 
 
-Entry: TypeAlias = Record | Logged | Queued | Finished | LoggedDeadLetter | BrokerStanding | HomeInterest
+class LinkRecord(NamedTuple):
+    """A row of the recovery database (`upkeep.recovery`), by neighbour, part and key; the last record of a key holds.
+    One without data removes the row, and without a key as well all rows of the part."""
+
+    neighbour: int
+    part: int
+    key: bytes | None
+    data: bytes | None
+
+
+Entry: TypeAlias = Record | Logged | Queued | Finished | LoggedDeadLetter | BrokerStanding | HomeInterest | LinkRecord
 
 
 class Remembered(NamedTuple):
@@ -270,6 +280,7 @@ class Remembered(NamedTuple):
     interests: tuple[HomeInterest, ...] = ()
     window: int = DEDUPLICATION_WINDOW_KEYS  # the most keys there may be
     spilled: tuple[EventId, ...] = ()  # further unfinished events, which are on disk alone
+    links: tuple[LinkRecord, ...] = ()
 
 
 class Persist(NamedTuple):

@@ -12,7 +12,7 @@ way the same events arrive, with the same ids and numbers, in the order of the b
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
@@ -138,6 +138,7 @@ class BatchRouter:
         "_link_filters",
         "_needs_single_events",
         "_route_singly",
+        "_suspended",
         "clients",
         "content_reads",
     )
@@ -151,6 +152,7 @@ class BatchRouter:
         effects: list[Effect],
         needs_single_events: bool,
         route_singly: Callable[[Sequence[Arrival]], None],
+        suspended: Collection[int] = (),
     ) -> None:
         """`route_singly` takes the events of a batch that has to be split; `needs_single_events` where all are."""
         self._needs_single_events = needs_single_events
@@ -160,6 +162,7 @@ class BatchRouter:
         self._link_filters = link_filters
         self._effects = effects
         self._route_singly = route_singly
+        self._suspended = suspended  # interfaces with tables, and without a link
         self.clients: ClientTable | None = None
         self.content_reads = 0
         # The names of several filters that one client's rows match: always the same tuple, as memos by identity need.
@@ -174,7 +177,7 @@ class BatchRouter:
     @property
     def takes_columns(self) -> bool:
         """Whether batches are routed as such."""
-        return self._forwarding is not None and not self._link_filters
+        return self._forwarding is not None and not self._link_filters and not self._suspended
 
     def route(self, arrival: BatchArrival) -> None:
         forwarding = self._forwarding

@@ -10,7 +10,7 @@ without a subscriber here, one that it keeps in as one without a subscriber ther
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from functools import partial
 from typing import Final, Protocol, TypeVar
 
@@ -28,7 +28,7 @@ from palio.routing.effects import UNREADABLE, UNWANTED, Deliver, Drop, Effect, J
 from palio.routing.event_batches import BatchArrival, BatchRouter
 from palio.routing.forwarding import headers
 from palio.routing.forwarding.filter_index import filter_index_of
-from palio.routing.forwarding.strategy import Forwarding, HasBackgroundWork, Route
+from palio.routing.forwarding.strategy import Forwarding, HasBackgroundWork, Route, SendsCopies
 from palio.routing.interest_index import ClientTable, InterestIndex
 from palio.routing.link_credit import LinkCredit
 from palio.routing.messages import LOCAL, EventId, Key, Publish
@@ -63,10 +63,13 @@ class EventRouter:
         "_filter_counts",
         "_forwarding",
         "_index",
+        "_keeps_to_tree",
         "_keys",
         "_marks",
         "_matcher",
+        "_sends_copies",
         "_single_reads",
+        "_suspended",
         "_working",
         "header_bytes",
         "link_filters",
@@ -83,9 +86,15 @@ class EventRouter:
         effects: list[Effect],
         matcher: str = "columnar",
         keys: Keyring | None = None,
+        suspended: Collection[int] = (),
+        keeps_to_tree: bool = True,
     ) -> None:
         """`may_circle` where there is more than one way between brokers, so that an event may come twice. `keys` are
-        those of a network with sealed events."""
+        those of a network with sealed events. `suspended` are interfaces with tables whose links are not in use;
+        unless an event `keeps_to_tree` it may take them all the same, where they are up."""
+        self._suspended = suspended
+        self._keeps_to_tree = keeps_to_tree
+        self._sends_copies = isinstance(forwarding, SendsCopies)
         self._keys = keys
         self._filter_counts: dict[int, int] = {}  # by link
         self._forwarding = forwarding
@@ -117,6 +126,7 @@ class EventRouter:
             effects,
             keys is not None,
             self._route,
+            suspended,
         )
 
     def serve(self, clients: ClientTable) -> None:
@@ -145,13 +155,16 @@ class EventRouter:
         if self.link_filters and not self._is_admitted(arrival):
             self._delivery.pass_by(arrival)
             self._effects.append(Drop("not admitted by its link", arrival.message))
-        elif self._duplicates is not None and self._is_duplicate(arrival.message):
+        elif self._duplicates is None or not self._is_duplicate(arrival.message):
+            self._arrivals.append(arrival)
+        elif self._sends_copies and arrival.message.kept is None:
+            arrival.is_copy = True
+            self._arrivals.append(arrival)
+        else:
             self._delivery.refuse(arrival)
             self._effects.append(Drop("seen before", arrival.message))
             # It was routed before, perhaps by tables that lacked a filter which is there now.
             self._note_gap(arrival.message.id, None)
-        else:
-            self._arrivals.append(arrival)
 
     def take_batch(self, arrival: BatchArrival) -> None:
         """Route a batch of events at the end of the batch of inputs, after the events that were taken before it."""
@@ -239,7 +252,9 @@ class EventRouter:
             arrivals, routes, local = self._route_one_by_one(arrivals)
         for arrival, route, keys in zip(arrivals, routes, local, strict=True):
             self._single_reads += arrival.is_read
-            self._carry_out(arrival, self._filter_route(arrival, route) if self.link_filters else route, keys)
+            if self.link_filters or self._suspended:
+                route = self._filter_route(arrival, route)
+            self._carry_out(arrival, route, keys)
 
     def _find_routes(self, arrivals: Sequence[Arrival]) -> tuple[list[Route], list[tuple[Key, ...]]]:
         routes = self._forwarding.route(arrivals)
@@ -315,11 +330,12 @@ class EventRouter:
     def _filter_route(self, arrival: Arrival, route: Route) -> Route:
         """Drop the links by which an event may not leave."""
         filters = self.link_filters
+        suspended = self._suspended if self._keeps_to_tree or arrival.message.kept is not None else ()
         blocked = {
             link
             for _, links in route.sends
             for link in links
-            if link in filters and not _releases(filters[link], arrival)
+            if link in suspended or (link in filters and not _releases(filters[link], arrival))
         }
         if not blocked:
             return route

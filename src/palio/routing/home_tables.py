@@ -148,6 +148,16 @@ class HomeRoutingTables(RoutingTables):
         links[interface] = None
         self._homes.add(at, interface)
 
+    def _move_subscription(self, key: Key, wanted: Filter, before: int, after: int) -> None:
+        self.subscription_updates.move(key, before, after)
+        home, links = self._known[key]
+        del links[before]
+        links[after] = None
+        if home != self._node:
+            at = self._homes.interface_of(home)
+            self._homes.add(at, after)
+            self._homes.remove(at, before)
+
     def _remove_subscription(self, interface: int, key: Key) -> None:
         self.is_dirty = True
         if interface == LOCAL:

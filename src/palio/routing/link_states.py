@@ -24,6 +24,7 @@ from typing import Final
 
 from palio.routing.effects import Effect, Send
 from palio.routing.messages import LinkState
+from palio.routing.upkeep.redundant_trees import RedundantTrees, redundant_trees
 
 _MAX_BROKERS: Final = 65_536  # whose links are remembered
 _MAX_TREES: Final = 1_024  # that are remembered; others are computed anew
@@ -32,7 +33,7 @@ _MAX_TREES: Final = 1_024  # that are remembered; others are computed anew
 class LinkStates:
     """The links of all brokers, as one of them knows them."""
 
-    __slots__ = ("_effects", "_known", "_neighbours", "_node", "_trees", "_version", "incarnation")
+    __slots__ = ("_effects", "_known", "_neighbours", "_node", "_redundant", "_trees", "_version", "incarnation")
 
     def __init__(self, node: int, incarnation: int, effects: list[Effect]) -> None:
         self._node = node
@@ -41,6 +42,7 @@ class LinkStates:
         self._neighbours: dict[int, int] = {}  # by link, of those that are up
         self._version = 0
         self._known: dict[int, LinkState] = {}
+        self._redundant: RedundantTrees | None = None
         self._trees: OrderedDict[int, Mapping[int, int]] = OrderedDict()  # by root: what `branches` gives
 
     def open_link(self, link: int) -> None:
@@ -75,6 +77,16 @@ class LinkStates:
                 self._trees.popitem(last=False)
         return found
 
+    def link_to(self, node: int) -> int | None:
+        """The link to a neighbour; None where none is up."""
+        return next((link for link, neighbour in sorted(self._neighbours.items()) if neighbour == node), None)
+
+    def redundant_trees(self) -> RedundantTrees:
+        """Two ways from this broker to each other one, as disjoint as the links allow."""
+        if self._redundant is None:
+            self._redundant = redundant_trees(self._node, self._linked)
+        return self._redundant
+
     def __contains__(self, node: int) -> bool:
         return node in self._known
 
@@ -86,6 +98,7 @@ class LinkStates:
     def _take(self, message: LinkState, links: Iterable[int]) -> None:
         self._known[message.node] = message
         self._trees.clear()
+        self._redundant = None
         to = tuple(sorted(links))
         if to:
             self._effects.append(Send(to, message))

@@ -89,6 +89,32 @@ class Renewal(Struct, frozen=True, array_like=True, tag=30):
     until: Time = 0.0
 
 
+class Resume(Struct, frozen=True, array_like=True, tag=27):
+    """After `Begin`: the sender has the first `received` updates of a stream of the receiver's, 0 where it has none
+    (`upkeep.recovery`)."""
+
+    stream: int
+    received: int
+
+
+TableChange: TypeAlias = Subscribe | Unsubscribe | Advertise | Unadvertise
+
+
+class Update(Struct, frozen=True, array_like=True, tag=28):
+    """Numbered changes of a table, from 1 on in each stream; a neighbour applies all of them or none."""
+
+    stream: int
+    number: int
+    changes: tuple[TableChange, ...]
+
+
+class Stored(Struct, frozen=True, array_like=True, tag=29):
+    """The sender has the updates of a stream up to a number, and a crash does not lose them."""
+
+    stream: int
+    number: int
+
+
 class Settle(Struct, frozen=True, array_like=True, tag=6):
     """Query of an echo: answer `Settled` when every broker behind you has handled what was sent before this."""
 
@@ -191,13 +217,14 @@ class Listing(Struct, frozen=True, array_like=True, tag=91):
 
 
 class Offer(Struct, frozen=True, array_like=True, tag=9):
-    """The sender's place in the spanning tree, and the number of its choice where the receiver is its parent, else
-    0."""
+    """The sender's place in the spanning tree, and the number of its choice where the receiver is its parent, else 0.
+    `path` are the brokers from the root to the sender, with failover."""
 
     root: int
     epoch: int
     distance: int
     chosen: int
+    path: tuple[int, ...] = ()
 
 
 class Request(Struct, frozen=True, array_like=True, tag=10):
@@ -394,6 +421,9 @@ Control: TypeAlias = (
     | Advertise
     | Unadvertise
     | Renewal
+    | Resume
+    | Update
+    | Stored
     | Settle
     | Settled
     | Announce

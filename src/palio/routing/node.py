@@ -141,8 +141,8 @@ class Node:
         effects = out.effects
         if self.ages is not None:
             out.inputs = self.ages.receive(out.inputs, clock_reading(now))
-        # Delivery is dirty without inputs at the start, when it has unfinished events of an earlier life.
-        if out.inputs or self.broker.delivery.is_dirty:
+        # The broker is dirty without inputs at the start, when it has something of an earlier life.
+        if out.inputs or self.broker.is_dirty:
             if self._wall_clock is not None:
                 _stamp(out.inputs, self._wall_clock())
             for effect in self.broker.handle_batch(out.inputs, now):

@@ -7,6 +7,7 @@ loses the last such advertisement, wherever that was, gets `Cancelled` (Jerzak Â
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Protocol
 
 from palio.filters.filter import Filter
@@ -39,7 +40,8 @@ class UpdateWriter(Protocol):
 
 
 class RoutingTables:
-    """All filters of one broker, by interface. `listener` is called for each that comes and goes."""
+    """All filters of one broker, by interface. `listener` is called for each that comes and goes; updates are appended
+    to `effects`."""
 
     __slots__ = (
         "_effects",
@@ -47,6 +49,7 @@ class RoutingTables:
         "_served",
         "advertisement_updates",
         "advertisements",
+        "after_updates",
         "is_damaged",
         "is_dirty",
         "remote_advertisements",
@@ -73,6 +76,7 @@ class RoutingTables:
         self.writer: UpdateWriter | None = None  # None where each update is sent once
         self.is_dirty = False  # whether `send_updates` may have something to send
         self.is_damaged = False  # whether tables were found to contradict each other (`upkeep.table_rebuild`)
+        self.after_updates: Callable[[], None] | None = None  # called when updates were appended to the effects
         self.subscriptions = ClientTable(node, per_subscription)
         self.advertisements = ClientTable(node, per_subscription)
         self.remote_subscriptions: dict[int, dict[Key, Filter]] = {}
@@ -81,17 +85,53 @@ class RoutingTables:
     # Neighbours
 
     def open_link(self, link: int) -> None:
+        self.open_column(link)
+        self.open_updates(link)
+
+    def close_link(self, link: int) -> None:
+        self.close_column(link)
+        self.close_updates(link)
+
+    # The column of an interface is what came by it. It may stay while its link is down (`upkeep.recovery`).
+
+    def open_column(self, interface: int) -> None:
+        """Take filters from an interface from now on."""
+        self._listener.open_link(interface)
+
+    def close_column(self, interface: int) -> None:
+        """Withdraw all that came by an interface, and take no more."""
+        # Filters go before their link: a listener never has filters of a link that is closed.
+        self.forget(interface)
+        self._listener.close_link(interface)
+
+    def move_column(self, before: int, after: int) -> None:
+        """Keep what came by an interface under another one; its link must send no updates yet."""
+        self._listener.open_link(after)
+        subscriptions = self.remote_subscriptions.pop(before, {})
+        for key, wanted in subscriptions.items():
+            self._move_subscription(key, wanted, before, after)
+        advertisements = self.remote_advertisements.pop(before, {})
+        for key, offered in advertisements.items():
+            self.advertisement_updates.move(key, before, after)
+            if self._served is not None:
+                # Added before it is removed, so that no client is told meanwhile that nothing serves it.
+                self._served.advertise((after, key), offered)
+                self._served.withdraw((before, key))
+        self.remote_subscriptions[after], self.remote_advertisements[after] = subscriptions, advertisements
+        self._listener.close_link(before)
+
+    def open_updates(self, link: int) -> None:
+        """Send a neighbour all that it should know, and what changes."""
         self.is_dirty = True
-        self._listener.open_link(link)
         self.subscription_updates.open_link(link)
         self.advertisement_updates.open_link(link)
         if self.writer is not None:
             self.writer.open_link(link)
+        if isinstance(self.subscription_updates, AdvertisedUpdates):
+            for key, offered in self.remote_advertisements.get(link, {}).items():
+                self.subscription_updates.advertise(link, key, offered)
 
-    def close_link(self, link: int) -> None:
-        # Filters go before their link: a listener never has filters of a link that is closed.
-        self.forget(link)
-        self._listener.close_link(link)
+    def close_updates(self, link: int) -> None:
         self.subscription_updates.close_link(link)
         self.advertisement_updates.close_link(link)
         if self.writer is not None:
@@ -178,6 +218,8 @@ class RoutingTables:
         else:
             self._effects += self.writer.messages(offered, wanted)
         self.cancel_unserved()
+        if self.after_updates is not None:
+            self.after_updates()
 
     def take_updates(self) -> tuple[Updates, Updates]:
         """The changes of advertisements and of subscriptions since the last call."""
@@ -234,6 +276,11 @@ class RoutingTables:
         self.subscription_updates.add(interface, key, wanted)
         self._listener.add_filter(interface, key, wanted)
 
+    def _move_subscription(self, key: Key, wanted: Filter, before: int, after: int) -> None:
+        self.subscription_updates.move(key, before, after)
+        self._listener.add_filter(after, key, wanted)
+        self._listener.remove_filter(before, key)
+
     def _remove_subscription(self, interface: int, key: Key) -> None:
         self.is_dirty = True
         self.subscription_updates.remove(interface, key)
@@ -244,13 +291,15 @@ class RoutingTables:
         self.advertisement_updates.add(interface, key, offered)
         if self._served is not None:
             self._served.advertise((interface, key), offered)
-            if interface != LOCAL and isinstance(self.subscription_updates, AdvertisedUpdates):
-                self.subscription_updates.advertise(interface, key, offered)
+            updates = self.subscription_updates
+            if isinstance(updates, AdvertisedUpdates) and interface in updates:
+                updates.advertise(interface, key, offered)
 
     def _remove_advertisement(self, interface: int, key: Key) -> None:
         self.is_dirty = True
         self.advertisement_updates.remove(interface, key)
         if self._served is not None:
             self._served.withdraw((interface, key))
-            if interface != LOCAL and isinstance(self.subscription_updates, AdvertisedUpdates):
-                self.subscription_updates.withdraw(interface, key)
+            updates = self.subscription_updates
+            if isinstance(updates, AdvertisedUpdates) and interface in updates:
+                updates.withdraw(interface, key)

@@ -129,15 +129,14 @@ class SpanningTree:
     def _decide(self) -> None:
         """Choose the best of the offers, and send what changed."""
         before, root_before = self.parent, self.root
-        # Without an admissible offer this broker is its own root.
-        self.root, self.epoch, self.distance, self.parent = self._node, self._own_epoch, 0, None
-        # A neighbour that has chosen this broker is its child. Of equal offers the present parent's is taken, so that
-        # the tree does not change without need.
+        # Of equal offers the present parent's is taken, so that the tree does not change without need.
         admissible = [
             (offer.root, offer.distance, link != before, self._links[link], link)
             for link, offer in self._offers.items()
-            if offer.root < self._node and not offer.chosen and self._is_nearer(offer)
+            if self._is_admissible(link, offer)
         ]
+        # Without an admissible offer this broker is its own root.
+        self.root, self.epoch, self.distance, self.parent = self._node, self._own_epoch, 0, None
         if admissible:
             *_, self.parent = min(admissible)
             taken = self._offers[self.parent]
@@ -149,6 +148,14 @@ class SpanningTree:
         if (self.parent, self.root) != (before, root_before):
             self._pass_request_on()
         self._request_epoch()
+
+    def _is_admissible(self, link: int, offer: Offer) -> bool:
+        """Whether a neighbour can be the parent. One that has chosen this broker is its child."""
+        return offer.root < self._node and not offer.chosen and self._is_nearer(offer)
+
+    def _way(self) -> tuple[int, ...]:
+        """The brokers from the root to this one, where offers name them (`upkeep.failover`)."""
+        return ()
 
     def _is_nearer(self, offer: Offer) -> bool:
         epoch, distance = self._best.get(offer.root, (-1, 0))
@@ -165,9 +172,10 @@ class SpanningTree:
     def _send_offers(self) -> None:
         """Send each neighbour the present offer, unless it has it."""
         others: list[int] = []
-        plain = Offer(self.root, self.epoch, self.distance, 0)
+        way = self._way()
+        plain = Offer(self.root, self.epoch, self.distance, 0, way)
         for link in self._links:
-            offer = plain if link != self.parent else Offer(self.root, self.epoch, self.distance, self._choice)
+            offer = plain if link != self.parent else Offer(self.root, self.epoch, self.distance, self._choice, way)
             if self._sent.get(link) == offer:
                 continue
             self._sent[link] = offer
@@ -232,7 +240,7 @@ class ActiveLinks:
             self._follow(self.tree)
 
     def on_link_down(self, link: int) -> None:
-        if link in self.in_use:
+        if link in self._pairs:
             self._close(link)
         if self.tree is not None:
             self.tree.on_link_down(link)
@@ -274,6 +282,11 @@ class ActiveLinks:
             self.in_use[link] = True
         # Messages before its `Begin` belong to an earlier use of the link.
         return type(message) is Begin or self.in_use.get(link, False)
+
+    @property
+    def have_begun(self) -> bool:
+        """Whether all neighbours have begun to send their tables."""
+        return all(self.in_use.get(link, False) for link in self._pairs)
 
     def others(self, link: int) -> list[int]:
         """The links in use, without one."""

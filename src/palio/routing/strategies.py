@@ -308,6 +308,15 @@ class NoCrashLog(CrashLog):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Recover(CrashLog):
+    """A restarted broker goes on with its routing tables, and neighbours keep its tables for some seconds."""
+
+    name: ClassVar[str] = "recover"
+
+    outage: float = _at_least(0, 60.0, is_local=True)  # seconds
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PathUpkeep(Options):
     """What happens to paths when a broker or a link fails."""
 
@@ -319,6 +328,22 @@ class TreeRepair(PathUpkeep):
     """Brokers agree on another spanning tree."""
 
     name: ClassVar[str] = "tree"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Failover(PathUpkeep):
+    """Brokers attach to a backup at once, and the tables of a lost neighbour are kept until others have moved."""
+
+    name: ClassVar[str] = "failover"
+
+    handover: float = _at_least(0, 2.0, is_local=True)  # seconds
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RedundantPaths(Failover):
+    """Events travel by two ways, so that the loss of one broker or link loses none; tables move as with failover."""
+
+    name: ClassVar[str] = "redundant"
 
 
 # Options that go with every strategy.
@@ -372,8 +397,10 @@ FORWARDING_TYPES: Final[dict[str, type[ForwardingChoice]]] = {
     each.name: each for each in (Content, Reuse, Prefix, Bloom, Group)
 }
 TABLE_UPKEEP_TYPES: Final[dict[str, type[TableUpkeep]]] = {each.name: each for each in (Hard, Leases, Stabilising)}
-CRASH_LOG_TYPES: Final[dict[str, type[CrashLog]]] = {each.name: each for each in (NoCrashLog,)}
-PATH_UPKEEP_TYPES: Final[dict[str, type[PathUpkeep]]] = {each.name: each for each in (TreeRepair,)}
+CRASH_LOG_TYPES: Final[dict[str, type[CrashLog]]] = {each.name: each for each in (NoCrashLog, Recover)}
+PATH_UPKEEP_TYPES: Final[dict[str, type[PathUpkeep]]] = {
+    each.name: each for each in (TreeRepair, Failover, RedundantPaths)
+}
 OPTION_TYPES: Final[tuple[type[Options], ...]] = (
     *PROPAGATION_TYPES.values(),
     *FORWARDING_TYPES.values(),

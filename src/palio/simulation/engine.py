@@ -317,8 +317,8 @@ class Engine:
         )
         for way in host.ways:
             self.connect(way.edge)
-        # An empty batch: unfinished events of the log are routed without any input for them.
-        if remembered.unfinished or remembered.spilled:
+        # An empty batch: unfinished events of the log are routed, and timers set, without any input for them.
+        if remembered.unfinished or remembered.spilled or remembered.links:
             self.handle(host, ())
 
     def stop(self, host: Host) -> None:

@@ -18,6 +18,7 @@ from palio.routing.effects import (
     Fetched,
     Finished,
     HomeInterest,
+    LinkRecord,
     Logged,
     LoggedDeadLetter,
     Persist,
@@ -28,6 +29,7 @@ from palio.routing.effects import (
 )
 from palio.routing.messages import BrokerLogPage, EventId, PastEvent, Publish
 from palio.routing.node import Node
+from palio.routing.upkeep.recovery import write_row
 from palio.simulation.links import Direction
 
 RECOVERED_EVENTS: Final = 10_000  # unfinished ones that a restart reads at once, as a store on disk does
@@ -36,12 +38,23 @@ RECOVERED_EVENTS: Final = 10_000  # unfinished ones that a restart reads at once
 class Disk:
     """The persistent state of a broker: requests in force, event log, durable queues, deduplication window."""
 
-    __slots__ = ("_interests", "_requests", "_seen", "_standings", "_unfinished", "dead_letters", "log", "queues")
+    __slots__ = (
+        "_interests",
+        "_links",
+        "_requests",
+        "_seen",
+        "_standings",
+        "_unfinished",
+        "dead_letters",
+        "log",
+        "queues",
+    )
 
     def __init__(self) -> None:
         self._requests: dict[tuple[Client, str, str], SubscribeClient | AdvertiseClient] = {}
         self._standings: dict[int, BrokerStanding] = {}
         self._interests: dict[tuple[int, int], HomeInterest] = {}
+        self._links: dict[tuple[int, int, bytes], LinkRecord] = {}
         self._seen: dict[bytes, None] = {}
         self._unfinished: dict[EventId, Logged] = {}
         self.log: list[tuple[float, Publish]] = []
@@ -72,6 +85,8 @@ class Disk:
                 self._standings[broker] = entry
             case HomeInterest(broker, bucket):
                 self._interests[broker, bucket] = entry
+            case LinkRecord():
+                write_row(self._links, entry)
             case LoggedDeadLetter(id):
                 self.dead_letters.append(self._unfinished[id].event)
 
@@ -81,11 +96,16 @@ class Disk:
         standings, interests = tuple(self._standings.values()), tuple(self._interests.values())
         unfinished = tuple(self._unfinished.values())
         first, spilled = unfinished[:RECOVERED_EVENTS], tuple(each.event.id for each in unfinished[RECOVERED_EVENTS:])
-        return Remembered(records, first, tuple(self._seen), standings, interests, spilled=spilled)
+        links = tuple(self._links.values())
+        return Remembered(records, first, tuple(self._seen), standings, interests, spilled=spilled, links=links)
 
     def unfinished_events(self) -> Iterator[str]:
         """The ids of the confirmed events that are not known to be in all their queues."""
         return (decode_event(each.event.body).id for each in self._unfinished.values())
+
+    def lose_links(self) -> None:
+        """Lose the recovery database, and nothing else."""
+        self._links.clear()
 
     def fetch(self, fetch: Fetch) -> Fetched:
         """The events of the log that are still unfinished."""

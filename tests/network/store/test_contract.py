@@ -23,7 +23,7 @@ from palio.network.store.memory import MemoryStore
 from palio.network.store.sqlite import SqliteStore
 from palio.routing import codec
 from palio.routing.client_messages import AdvertiseClient, UnadvertiseClient, UnsubscribeClient
-from palio.routing.effects import BrokerStanding, Finished, Record
+from palio.routing.effects import BrokerStanding, Finished, LinkRecord, Record
 from tests.network.store.making import event, logged, queued, subscribed
 
 Make = Callable[..., Store]
@@ -106,6 +106,17 @@ def test_the_last_that_is_known_of_each_home_comes_back(make: Make) -> None:
     store.write([BrokerStanding(7, 1), BrokerStanding(9, 4), BrokerStanding(7, 2), BrokerStanding(8, 1, gone=True)])
     store.close()
     assert sorted(store.open().homes) == [BrokerStanding(7, 2), BrokerStanding(8, 1, gone=True), BrokerStanding(9, 4)]
+    store.close()
+
+
+def test_the_rows_of_the_recovery_database_come_back(make: Make) -> None:
+    store = make()
+    store.write([LinkRecord(7, 1, b"a", b"1"), LinkRecord(7, 1, b"b", b"2"), LinkRecord(7, 2, b"a", b"3")])
+    store.write([LinkRecord(7, 1, b"a", b"4"), LinkRecord(7, 1, b"b", None), LinkRecord(8, 1, b"a", b"5")])
+    store.write([LinkRecord(8, 1, None, None), LinkRecord(8, 1, b"c", b"6")])
+    store.close()
+    rows = [LinkRecord(7, 1, b"a", b"4"), LinkRecord(7, 2, b"a", b"3"), LinkRecord(8, 1, b"c", b"6")]
+    assert sorted(store.open().links) == rows
     store.close()
 
 

@@ -140,6 +140,7 @@ class Server:
             recovered.interests,
             window,
             recovered.spilled,
+            recovered.links,
         )
         wall = time.time if self.settings.stamps else None
         random = self._random.random

@@ -43,12 +43,14 @@ from palio.routing.effects import (
     Client,
     Finished,
     HomeInterest,
+    LinkRecord,
     Logged,
     LoggedDeadLetter,
     Queued,
     Record,
 )
 from palio.routing.messages import EventId, Publish
+from palio.routing.upkeep.recovery import write_row
 
 _MAX_NODE_NUMBER: Final = 2**32 - 1
 
@@ -71,6 +73,7 @@ class MemoryStore:
         self._unfinished: dict[EventId, Logged] = {}
         self._homes: dict[int, BrokerStanding] = {}
         self._interests: dict[tuple[int, int], HomeInterest] = {}
+        self._links: dict[tuple[int, int, bytes], LinkRecord] = {}
         self._seen: deque[bytes] = deque(maxlen=self._retention.duplicates)
         self._queues: dict[tuple[Client, str], MemoryQueue] = {}
         self._number = 0
@@ -89,6 +92,7 @@ class MemoryStore:
             tuple(self._seen),
             tuple(self._homes.values()),
             tuple(self._interests.values()),
+            links=tuple(self._links.values()),
         )
 
     def submit(self, entries: Sequence[Writable], answer: OnWritten) -> None:
@@ -167,6 +171,8 @@ class MemoryStore:
                 self._bury_logged(id, reason)
             case HomeInterest(broker, bucket):
                 self._interests[broker, bucket] = entry
+            case LinkRecord():
+                write_row(self._links, entry)
             case BrokerStanding(broker):
                 self._homes[broker] = entry
             case Acknowledged(client, name, numbers):

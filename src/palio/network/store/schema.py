@@ -5,7 +5,8 @@ queue. A row of `queue` is an event that waits for one subscription; its `event`
 number in `held`. The failed deliveries of an event are counted apart, in `failed_deliveries`: few events have any, and
 the rows of `queue` stay short. Duplicate keys are packed, one row for those of a transaction. Totals over many rows are
 kept in `counts`, one row, so that opening need not count. The `digest` of a record is that of its filter, as the
-version of Palio in `parser` computes it, so that opening need not parse.
+version of Palio in `parser` computes it, so that opening need not parse. The rows of `links` are the recovery database
+(`routing.upkeep.recovery`).
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from typing import Final, Literal
 from palio.errors import StoreError, StoreFull
 
 Safety = Literal["durable", "relaxed"]
-VERSION: Final = 5
+VERSION: Final = 6
 _APPLICATION: Final = 0x50414C49  # "PALI"
 _MIN_SQLITE_VERSION: Final = (3, 35)
 _MIN_FREE_BYTES: Final = 1024 * 1024
@@ -47,6 +48,10 @@ CREATE TABLE homes (broker INTEGER PRIMARY KEY, standing INTEGER NOT NULL, gone 
 CREATE TABLE interests (
     broker INTEGER NOT NULL, bucket INTEGER NOT NULL, version INTEGER NOT NULL, data BLOB NOT NULL,
     PRIMARY KEY (broker, bucket)
+) WITHOUT ROWID;
+CREATE TABLE links (
+    neighbour INTEGER NOT NULL, part INTEGER NOT NULL, key BLOB NOT NULL, data BLOB NOT NULL,
+    PRIMARY KEY (neighbour, part, key)
 ) WITHOUT ROWID;
 CREATE TABLE seen (upto INTEGER PRIMARY KEY, keys BLOB NOT NULL);
 CREATE TABLE held (number INTEGER PRIMARY KEY, data BLOB NOT NULL);
@@ -86,6 +91,12 @@ _MIGRATIONS: Final[tuple[str, ...]] = (
     """
     ALTER TABLE records ADD COLUMN digest BLOB;
     ALTER TABLE records ADD COLUMN parser TEXT;
+    """,
+    """
+    CREATE TABLE links (
+        neighbour INTEGER NOT NULL, part INTEGER NOT NULL, key BLOB NOT NULL, data BLOB NOT NULL,
+        PRIMARY KEY (neighbour, part, key)
+    ) WITHOUT ROWID;
     """,
 )
 

@@ -43,7 +43,7 @@ from palio.network.store.transaction import (
 from palio.network.store.writer import MICROSECONDS, Writer
 from palio.routing import codec
 from palio.routing.client_messages import AdvertiseClient, SubscribeClient
-from palio.routing.effects import BrokerStanding, Client, HomeInterest, Logged, Record
+from palio.routing.effects import BrokerStanding, Client, HomeInterest, LinkRecord, Logged, Record
 from palio.routing.messages import EventId, Publish
 
 
@@ -212,7 +212,8 @@ def _recover(connection: sqlite3.Connection, ledger: Ledger, duplicates: int) ->
     homes = tuple(BrokerStanding(broker, standing, bool(gone)) for broker, standing, gone in rows)
     seen = read_duplicate_keys(connection, duplicates)
     interests = tuple(map(HomeInterest._make, connection.execute("SELECT * FROM interests ORDER BY broker, bucket")))
-    return Recovered(node, incarnation, records, tuple(unfinished), seen, homes, interests, tuple(spilled))
+    links = tuple(map(LinkRecord._make, connection.execute("SELECT * FROM links ORDER BY neighbour, part, key")))
+    return Recovered(node, incarnation, records, tuple(unfinished), seen, homes, interests, tuple(spilled), links)
 
 
 def _read_records(connection: sqlite3.Connection) -> tuple[Record, ...]:

@@ -42,6 +42,7 @@ from palio.routing.effects import (
     Client,
     Finished,
     HomeInterest,
+    LinkRecord,
     Logged,
     LoggedDeadLetter,
     Queued,
@@ -196,6 +197,8 @@ class Transaction:
                     self._connection.execute("INSERT OR REPLACE INTO homes VALUES (?, ?, ?)", each)
                 case HomeInterest():
                     self._connection.execute("INSERT OR REPLACE INTO interests VALUES (?, ?, ?, ?)", each)
+                case LinkRecord():
+                    self._write_link(each)
                 case Acknowledged():
                     self._acknowledge(each)
                 case DeliveriesFailed(client, name, numbers):
@@ -258,6 +261,15 @@ class Transaction:
                 " AND NOT EXISTS (SELECT 1 FROM unfinished WHERE offset = ?1)",
                 past,
             )
+
+    def _write_link(self, row: LinkRecord) -> None:
+        run, (neighbour, part, key, data) = self._connection, row
+        if key is None:
+            run.execute("DELETE FROM links WHERE neighbour = ? AND part = ?", (neighbour, part))
+        elif data is None:
+            run.execute("DELETE FROM links WHERE neighbour = ? AND part = ? AND key = ?", (neighbour, part, key))
+        else:
+            run.execute("INSERT OR REPLACE INTO links VALUES (?, ?, ?, ?)", row)
 
     # Events
 

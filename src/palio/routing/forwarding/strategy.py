@@ -80,6 +80,16 @@ class Forwarding(InterestListener, Protocol):
 
 
 @runtime_checkable
+class SendsCopies(Protocol):
+    """A forwarding that sends an event by several ways; a broker passes each copy on, and delivers the first."""
+
+    @property
+    def copies(self) -> int:
+        """The copies of an event, at most."""
+        ...
+
+
+@runtime_checkable
 class HasBackgroundWork(Protocol):
     """A forwarding with work that may run in another thread."""
 

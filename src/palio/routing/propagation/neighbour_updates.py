@@ -135,8 +135,11 @@ class NeighbourUpdates:
                 reduction.add(key, wanted)
         self._dirty[link] = None
 
+    def __contains__(self, link: int) -> bool:
+        return link in self._neighbours
+
     def close_link(self, link: int) -> None:
-        """Forget a neighbour; what came from it must have been removed."""
+        """Send a neighbour no more updates; what came from it stays until it is removed."""
         del self._neighbours[link]
         self._dirty.pop(link, None)
         if self.told is not None:
@@ -186,6 +189,11 @@ class NeighbourUpdates:
                 if interface != link:
                     yield key, wanted
                     break
+
+    def move(self, key: Key, before: int, after: int) -> None:
+        """A filter comes by another interface from now on, which changes nothing for neighbours."""
+        sources = self._sources[key]
+        sources[after] = sources.pop(before)
 
     def take(self) -> Updates:
         """The updates since the last call."""
