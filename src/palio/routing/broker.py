@@ -157,7 +157,7 @@ class Broker:
         self._hierarchy: Election | None = None
         if combination.is_hierarchical:
             own = candidate_of(node, incarnation, combination.broker.root)
-            self._hierarchy = Election(own, self._on_root_elected, effects)
+            self._hierarchy = Election(own, self._on_root_elected, effects, self.delivery.on_candidate_sent)
         # The tables report to the router, and the router looks up recipients in them: one must be made first.
         self._router.serve(self.tables.subscriptions)
         self._settlement = Settlement(node, incarnation, in_use, effects)
@@ -418,6 +418,8 @@ class Broker:
     def _on_candidate(self, link: int, message: messages.Candidate) -> None:
         for election in self._elections:
             election.on_candidate(link, message)
+        if self._hierarchy is not None:
+            self.delivery.on_candidate(link)
 
     def _on_report(self, link: int, message: messages.Report) -> None:
         if self._optimiser is None:

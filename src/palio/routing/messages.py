@@ -161,11 +161,13 @@ class Reach(Struct, frozen=True, array_like=True, tag=12):
     """Brokers with durable subscriptions or logs behind the sender: those that came, with their standing, and those
     that went.
 
-    It follows their subscriptions on the link (`delivery.durable_subscriptions`).
+    It follows their subscriptions on the link (`delivery.durable_subscriptions`). One that `answers` some candidates of
+    a hierarchy has all that are behind the sender.
     """
 
     added: tuple[tuple[int, int], ...]
     removed: tuple[int, ...] = ()
+    answers: int = 0
 
 
 class AttemptOutcome(Struct, frozen=True, array_like=True):

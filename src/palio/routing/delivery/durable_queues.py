@@ -12,6 +12,7 @@ its neighbours have sent them again.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
@@ -163,6 +164,8 @@ class DurableQueues:
             self._window.discard(queue_key(identity))
             for name in record.names:
                 self._window.discard(part_key(identity, record.client, name))
+            # The event was delivered to the subscriptions that are not durable: another attempt must not do so again.
+            self._window.add(part_key(identity, "", ""))
         return self.on_written(record)
 
     def _split(self, recipients: Sequence[Recipient]) -> tuple[tuple[Recipient, ...], list[Recipient]]:
@@ -188,12 +191,14 @@ class DurableQueues:
 class ReachableBrokers:
     """The home and log brokers behind each link, with their standing, and those that neighbours were sent."""
 
-    __slots__ = ("_behind", "_effects", "_is_dirty", "_sent", "version")
+    __slots__ = ("_answers", "_asked", "_behind", "_effects", "_is_dirty", "_sent", "version")
 
     def __init__(self, effects: list[Effect]) -> None:
         self._effects = effects
         self._behind: dict[int, dict[int, int]] = {}  # by broker: the links by which it is reached, with its standing
         self._sent: dict[int, dict[int, int]] = {}  # by link: the brokers that its neighbour was sent
+        self._asked: Counter[int] = Counter()  # by link: the answers that are awaited before what it sends counts
+        self._answers: Counter[int] = Counter()  # by link: the answers that are due
         self._is_dirty = False
         self.version = 0  # grows whenever more can be reached
 
@@ -217,8 +222,36 @@ class ReachableBrokers:
         self._is_dirty = True
 
     def close_link(self, link: int) -> None:
-        self._sent.pop(link, None)
+        for state in (self._sent, self._asked, self._answers):
+            state.pop(link, None)
         self.forget(link)
+
+    def ask(self, link: int) -> None:
+        """Forget what is behind a link until the neighbour answers, and send it all that is in reach here."""
+        self.forget(link)
+        self._asked[link] += 1
+        self._resend(link)
+
+    def answer(self, link: int) -> None:
+        """Forget what is behind a link until it is sent again, and answer with all that is in reach here."""
+        self.forget(link)
+        self._answers[link] += 1
+        self._resend(link)
+
+    def counts(self, link: int, message: Reach) -> bool:
+        """Whether no answer is awaited any more that would follow this message."""
+        self._asked[link] = max(self._asked[link] - message.answers, 0)
+        return not self._asked[link]
+
+    def restart(self, link: int) -> None:
+        """Forget what is behind a link; the neighbour is about to send it again, and answers nothing from before."""
+        self._asked.pop(link, None)
+        self.forget(link)
+
+    def _resend(self, link: int) -> None:
+        if link in self._sent:
+            self._sent[link] = {}
+            self._is_dirty = True
 
     def forget(self, link: int) -> None:
         """Take back all that was behind a link, until it is sent again."""
@@ -255,8 +288,9 @@ class ReachableBrokers:
             behind = self._behind_others(link)
             came = tuple((broker, standing) for broker, standing in behind.items() if sent.get(broker) != standing)
             sent.update(came)
-            if came:
-                self._effects.append(Send((link,), Reach(came, ())))
+            answers = self._answers.pop(link, 0)
+            if came or answers:
+                self._effects.append(Send((link,), Reach(came, (), answers)))
 
     def _behind_others(self, link: int) -> dict[int, int]:
         """The brokers that a neighbour reaches by way of this one."""
