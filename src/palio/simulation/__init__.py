@@ -16,9 +16,22 @@ from palio.routing.strategies import (
     Stabilising,
 )
 from palio.simulation.corruption import Corruption
+from palio.simulation.faults import (
+    ClockJump,
+    Crash,
+    DiskFull,
+    Fault,
+    Faults,
+    FaultSchedule,
+    LinkCut,
+    Partition,
+    SlowBroker,
+)
 from palio.simulation.history import Advertisement, Delivery, Subscription
 from palio.simulation.network import Network
 from palio.simulation.oracle import Verdict
+from palio.simulation.properties import Violation
+from palio.simulation.shrinking import shrink
 from palio.simulation.table_errors import TableErrors
 from palio.simulation.topologies import Topology
 
@@ -26,22 +39,33 @@ __all__ = [
     "Advertisement",
     "Bloom",
     "BrokerOptions",
+    "ClockJump",
     "Content",
     "Corruption",
     "Covering",
+    "Crash",
     "Delivery",
+    "DiskFull",
+    "Fault",
+    "FaultSchedule",
+    "Faults",
     "Flooding",
     "Group",
     "Identity",
+    "LinkCut",
     "Merging",
     "Network",
+    "Partition",
     "Prefix",
     "Reuse",
     "Simple",
     "SimulationOptions",
+    "SlowBroker",
     "Stabilising",
     "Subscription",
     "TableErrors",
     "Topology",
     "Verdict",
+    "Violation",
+    "shrink",
 ]

@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from palio import InvalidArgument
+from palio.routing.client_messages import SubscribeClient, UnsubscribeClient
 from palio.routing.effects import Drop, Effect, SetTimer, TimerFired
-from palio.routing.messages import Listing, Observe, Subscribe, SubscribeClient, Unsubscribe, UnsubscribeClient
+from palio.routing.messages import Listing, Observe, Subscribe, Unsubscribe
 from palio.routing.upkeep import stabilising
 from palio.routing.upkeep.sketches import SketchShape, sketch_of
 from palio.routing.upkeep.stabilising import STABILISATION_TIMER
