@@ -6,7 +6,7 @@ from random import Random
 
 import pytest
 
-from palio import IllegalCombination, NotAdvertised
+from palio import IllegalCombination, InvalidArgument, NotAdvertised
 from palio.routing.combinations import Combination, legal_combinations
 from palio.routing.messages import Subscribe, Unsubscribe
 from palio.routing.strategies import Stabilising
@@ -336,3 +336,66 @@ def test_what_changed_during_an_outage_is_right_when_the_link_is_back() -> None:
         net.publish(0, {"x": x})
     net.run()
     assert [each.event.get("x") for each in net.deliveries] == [2, 3]
+
+
+def outage_cost(tables: str, events: int) -> int:
+    """The links that updates and useless events cross for an outage, after Shen's Figures 5.2 and 5.3."""
+    random = Random(52)
+    net = Network.tree(40, tables=tables, seed=5)
+    below = [at for at in range(40) if _is_below(at, 1)]
+    for _ in range(30):
+        net.subscribe(random.choice(below), f"pattern = {random.randrange(20)}")
+    net.run()
+    net.run(100.0)
+    before = net.traffic.snapshot()
+    net.cut((0, 1))
+    net.run(0.5)
+    others = [at for at in range(40) if at not in below]
+    for _ in range(events):
+        net.publish(random.choice(others), {"pattern": random.randrange(20)}, settled=False)
+        net.run(0.5)
+    net.mend((0, 1))
+    net.run()
+    since = net.traffic - before
+    net.publish(0, {"pattern": 3})
+    net.run()
+    assert net.verdict().is_right
+    return since.messages("subscribe") + since.messages("unsubscribe") + since.useless_hops
+
+
+def _is_below(broker: int, top: int) -> bool:
+    """Whether a broker of a tree with three children each is another one or below it."""
+    while broker > top:
+        broker = (broker - 1) // 3
+    return broker == top
+
+
+def test_under_light_load_an_outage_costs_far_less_than_to_withdraw_at_once() -> None:
+    assert outage_cost("stabilising", events=20) < outage_cost("hard", events=20) / 3
+
+
+def test_under_heavy_load_an_outage_costs_a_small_multiple_of_that() -> None:
+    assert outage_cost("stabilising", events=600) < (1 + 2**0.5) * outage_cost("hard", events=600)
+
+
+@pytest.mark.parametrize("share", [-0.1, 1.1, "half", True])
+def test_a_share_that_is_none_is_refused(share: object) -> None:
+    with pytest.raises(InvalidArgument, match="share of the entries is from 0 to 1"):
+        Network.line(2).corrupt("all", share)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("broker", [7, "some", None])
+def test_a_broker_that_is_not_there_is_not_corrupted(broker: object) -> None:
+    with pytest.raises(InvalidArgument, match="there is no broker"):
+        Network.line(2).corrupt(broker)  # type: ignore[arg-type]
+
+
+def test_a_seed_corrupts_the_same_entries_every_time() -> None:
+    def corrupted() -> tuple[object, object]:
+        net = Network.tree(7, tables=ROUNDS)
+        for at in range(7):
+            net.subscribe(at, f"x > {at}")
+        net.run()
+        return net.corrupt("all", 0.4, seed=9).changes, net.tables
+
+    assert corrupted() == corrupted()
