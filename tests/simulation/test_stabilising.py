@@ -6,12 +6,12 @@ from random import Random
 
 import pytest
 
-from palio import IllegalCombination, NotAdvertised
+from palio import IllegalCombination, InvalidArgument, NotAdvertised
 from palio.routing.combinations import Combination, legal_combinations
 from palio.routing.messages import Subscribe, Unsubscribe
 from palio.routing.strategies import Stabilising
 from palio.simulation import Network, topologies
-from tests.simulation.scenarios import condition, event, hosts, topology
+from tests.simulation.scenarios import Scenario, condition, event, hosts, topology
 
 PERIOD = 10.0
 ROUNDS = Stabilising(round_period=PERIOD, false_equality=1e-15)
@@ -242,3 +242,160 @@ def test_a_corrupted_broker_is_chosen_by_its_number() -> None:
 def test_what_is_no_function_of_the_tables_is_refused(choices: dict[str, object], reason: str) -> None:
     with pytest.raises(IllegalCombination, match=reason):
         Network.line(3, tables="stabilising", **choices)
+
+
+# Outages
+
+
+def check_faults(choices: Combination, seed: int) -> None:
+    """Links break and brokers crash, tables are corrupted, and clients go on."""
+    options = dict(choices.options) | ROUNDS.given()
+    strategies = {
+        "propagation": choices.propagation,
+        "forwarding": choices.forwarding,
+        "advertisements": choices.advertisements,
+        "tables": "stabilising",
+        "options": options,
+    }
+    scenario = Scenario(seed, strategies, breaks=True, circles=seed % 3 == 0)
+    net = scenario.run(40)
+    verdict = net.verdict()
+    assert verdict.is_right, str(verdict)
+    assert net.table_errors() == (0, 0)
+
+
+@pytest.mark.parametrize("choices", COMBINATIONS[::2], ids=str)
+@pytest.mark.parametrize("seed", range(3))
+def test_links_that_break_and_come_back_leave_right_tables(choices: Combination, seed: int) -> None:
+    check_faults(choices, seed)
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("choices", COMBINATIONS, ids=str)
+def test_links_that_break_and_come_back_leave_right_tables_whatever_the_seed(choices: Combination) -> None:
+    for seed in range(3, 40):
+        check_faults(choices, seed)
+
+
+def test_a_short_outage_withdraws_nothing() -> None:
+    told = {}
+    for tables in ("hard", "stabilising"):
+        net = Network.line(8, tables=tables)
+        for at in range(8):
+            net.subscribe(at, f"x = {at}")
+        net.run()
+        before = net.traffic.snapshot()
+        net.cut((3, 4))
+        net.run(1.0)
+        net.mend((3, 4))
+        net.run()
+        since = net.traffic - before
+        told[tables] = since.messages("subscribe") + since.messages("unsubscribe")
+        net.publish(0, {"x": 7})
+        net.run()
+        assert net.verdict().is_right
+        assert net.table_errors() == (0, 0)
+    assert told["stabilising"] == 8  # over the link itself, all that its ends should know
+    assert told["hard"] > 4 * told["stabilising"]
+
+
+def test_useless_events_make_a_broker_withdraw_the_filters_behind_a_broken_link() -> None:
+    net = Network.line(5, tables="stabilising")
+    net.subscribe(4, "x = 1")
+    net.run()
+    net.run(60.0)  # brokers know how many there are on each side
+    net.cut((3, 4))
+    net.run()
+    [outage] = hosts(net)[3].node.broker.stabiliser.outages.links.values()  # type: ignore[union-attr]
+    threshold = outage.threshold
+    assert threshold == pytest.approx(4 * 2**0.5)  # one filter, on four brokers
+    for _ in range(int(threshold) + 5):
+        net.publish(0, {"x": 1}, settled=False)
+        net.run()
+        if not net.tables[2]:
+            break
+    assert not any(net.tables[at] for at in range(4))
+    # Each event crossed three links for nothing.
+    assert net.traffic.useless_hops == 3 * (int(threshold / 3) + 1)
+
+
+def test_what_changed_during_an_outage_is_right_when_the_link_is_back() -> None:
+    net = Network.line(5, tables="stabilising")
+    gone = net.subscribe(4, "x = 1")
+    net.subscribe(4, "x = 2")
+    net.run()
+    net.cut((2, 3))
+    net.run()
+    net.unsubscribe(gone)
+    net.subscribe(4, "x = 3")
+    net.run()
+    net.mend((2, 3))
+    net.run()
+    assert net.table_errors() == (0, 0)
+    for x in (1, 2, 3):
+        net.publish(0, {"x": x})
+    net.run()
+    assert [each.event.get("x") for each in net.deliveries] == [2, 3]
+
+
+def outage_cost(tables: str, events: int) -> int:
+    """The links that updates and useless events cross for an outage, after Shen's Figures 5.2 and 5.3."""
+    random = Random(52)
+    net = Network.tree(40, tables=tables, seed=5)
+    below = [at for at in range(40) if _is_below(at, 1)]
+    for _ in range(30):
+        net.subscribe(random.choice(below), f"pattern = {random.randrange(20)}")
+    net.run()
+    net.run(100.0)
+    before = net.traffic.snapshot()
+    net.cut((0, 1))
+    net.run(0.5)
+    others = [at for at in range(40) if at not in below]
+    for _ in range(events):
+        net.publish(random.choice(others), {"pattern": random.randrange(20)}, settled=False)
+        net.run(0.5)
+    net.mend((0, 1))
+    net.run()
+    since = net.traffic - before
+    net.publish(0, {"pattern": 3})
+    net.run()
+    assert net.verdict().is_right
+    return since.messages("subscribe") + since.messages("unsubscribe") + since.useless_hops
+
+
+def _is_below(broker: int, top: int) -> bool:
+    """Whether a broker of a tree with three children each is another one or below it."""
+    while broker > top:
+        broker = (broker - 1) // 3
+    return broker == top
+
+
+def test_under_light_load_an_outage_costs_far_less_than_to_withdraw_at_once() -> None:
+    assert outage_cost("stabilising", events=20) < outage_cost("hard", events=20) / 3
+
+
+def test_under_heavy_load_an_outage_costs_a_small_multiple_of_that() -> None:
+    assert outage_cost("stabilising", events=600) < (1 + 2**0.5) * outage_cost("hard", events=600)
+
+
+@pytest.mark.parametrize("share", [-0.1, 1.1, "half", True])
+def test_a_share_that_is_none_is_refused(share: object) -> None:
+    with pytest.raises(InvalidArgument, match="share of the entries is from 0 to 1"):
+        Network.line(2).corrupt("all", share)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("broker", [7, "some", None])
+def test_a_broker_that_is_not_there_is_not_corrupted(broker: object) -> None:
+    with pytest.raises(InvalidArgument, match="there is no broker"):
+        Network.line(2).corrupt(broker)  # type: ignore[arg-type]
+
+
+def test_a_seed_corrupts_the_same_entries_every_time() -> None:
+    def corrupted() -> tuple[object, object]:
+        net = Network.tree(7, tables=ROUNDS)
+        for at in range(7):
+            net.subscribe(at, f"x > {at}")
+        net.run()
+        return net.corrupt("all", 0.4, seed=9).changes, net.tables
+
+    assert corrupted() == corrupted()

@@ -108,3 +108,17 @@ def test_without_a_library_to_draw_with_an_error_says_what_brings_it(monkeypatch
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     with pytest.raises(MissingExtra, match=r"pip install 'palio\[draw\]'"):
         Network.line(2).draw("net.png")
+
+
+@pytest.mark.parametrize(
+    ("topology", "expected"),
+    [
+        (topologies.line(1), 0),
+        (topologies.line(5), 4),
+        (topologies.star(6), 2),
+        (topologies.tree(13), 4),
+        (Topology(5, ((0, 1, None), (2, 3, None), (3, 4, None))), 2),
+    ],
+)
+def test_the_longest_path_of_a_tree_or_of_several(topology: Topology, expected: int) -> None:
+    assert topologies.longest_path(topology.brokers, [(a, b) for a, b, _ in topology.links]) == expected

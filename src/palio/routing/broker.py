@@ -202,6 +202,7 @@ class Broker:
                 effects,
             )
             self._router.on_damage = self.stabiliser.end_round
+            self._router.outages = self.stabiliser.outages
         # The tables report to the router, and the router looks up recipients in them: one must be made first.
         self._router.serve(self.tables.subscriptions)
         self._settlement = Settlement(node, incarnation, in_use, effects)
@@ -281,13 +282,17 @@ class Broker:
         if self.stabiliser is not None:
             self._repair_tables(self.stabiliser)
         if has_control:
-            self._finish_control()
+            self._send_control()
         jobs = self._router.jobs()  # asked before events are routed, as `HasBackgroundWork` promises
         if self._optimiser is not None and (job := self._optimiser.work()) is not None:
             jobs.append(job)
         if self.delivery.is_dirty:
             self._send_reach_and_attempts()
         self._router.route()
+        if self.stabiliser is not None and self.stabiliser.outages.links:
+            self.stabiliser.withdraw_overdue()
+            if self.tables.is_dirty:
+                self.tables.send_updates()
         # Asked again: routing a durable event makes delivery dirty.
         if self.delivery.is_dirty:
             self.delivery.finish_batch()
@@ -303,14 +308,16 @@ class Broker:
         self._effects.clear()
         return effects if self._sessions is None else self._sessions.finish_batch(effects)
 
-    def _finish_control(self) -> None:
-        """Send neighbours the changes of tables; effects are in order, and the events of the batch come after them."""
+    def _send_control(self) -> None:
+        """Send what the inputs of a batch have changed. Effects are in order: neighbours get filters before events."""
         if self.tables.is_dirty:
             self.tables.send_updates()
         if self._completeness is not None:
             self._completeness.note_inclusions()
         if self._optimiser is not None:
             self._optimiser.send_report()
+        if self.stabiliser is not None:
+            self.stabiliser.observe_opened()
         self._requests.write()
 
     def _send_reach_and_attempts(self) -> None:
@@ -421,6 +428,8 @@ class Broker:
         self._credit.close_link(down.link)
         # Before the link is closed: answers to a neighbour that is gone are dropped, not sent as failed attempts.
         self.delivery.on_link_down(down.link)
+        if self.stabiliser is not None and self._keeps_filters:
+            self.stabiliser.hold_link(down.link)
         self._links.on_link_down(down.link)
         if self._states is not None:
             self._states.on_link_down(down.link, self._links.in_use)
@@ -443,7 +452,10 @@ class Broker:
 
     def _open_link(self, link: int) -> None:
         """Take a link into use; the tables follow with the updates at the end of the batch."""
-        self.tables.open_link(link)
+        if self.stabiliser is not None:
+            self.stabiliser.open_link(link)
+        else:
+            self.tables.open_link(link)
         self._open_collaborators(link)
 
     def _open_collaborators(self, link: int) -> None:
@@ -460,13 +472,14 @@ class Broker:
 
     def _close_link(self, link: int) -> None:
         """Give a link up: all that came by it is withdrawn."""
-        self.tables.close_link(link)
+        if self.stabiliser is not None:
+            self.stabiliser.close_link(link)
+        else:
+            self.tables.close_link(link)
         self._close_collaborators(link)
 
     def _close_collaborators(self, link: int) -> None:
         """Give a link up for all but the tables."""
-        if self.stabiliser is not None:
-            self.stabiliser.close_link(link)
         self.delivery.close_link(link)
         if self._completeness is not None:
             self._completeness.close_link(link)
@@ -616,6 +629,12 @@ class Broker:
             self.tables.discard_updates()
         if self._optimiser is not None:
             self._optimiser.restore_reports(self.tables.subscriptions.keys())
+
+    @property
+    def _keeps_filters(self) -> bool:
+        """Whether filters are kept when a link breaks: not where brokers then use other links, or need no filters."""
+        choices = self.combination
+        return not (choices.has_circles or choices.is_hierarchical or choices.propagation == "flooding")
 
     def _repair_tables(self, stabiliser: Stabiliser) -> None:
         stabiliser.start()

@@ -88,6 +88,18 @@ class RoutingTables:
         self.open_column(link)
         self.open_updates(link)
 
+    def hold_link(self, link: int) -> None:
+        """Stop updates to a neighbour that is away, and keep what came from it (`upkeep.outages`)."""
+        self._subscription_updates.close_link(link)
+        self._advertisement_updates.close_link(link)
+
+    def resume_link(self, link: int) -> None:
+        """Open a link of which the filters were kept."""
+        self.open_link(link)
+        if isinstance(self._subscription_updates, AdvertisedUpdates):
+            for key, offered in self.remote_advertisements.get(link, {}).items():
+                self._subscription_updates.advertise(link, key, offered)
+
     def close_link(self, link: int) -> None:
         self.close_column(link)
         self.close_updates(link)

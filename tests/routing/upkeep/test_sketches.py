@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from random import Random
 
 import numpy as np
@@ -81,6 +82,20 @@ def test_theorem_6_gives_the_values_of_the_source(only_one: int, only_other: int
     other = 1000 - only_one + only_other
     rate = false_equality_of_independent_bits(SketchShape(4000, 2), 1000, other, only_one, only_other)
     assert rate == pytest.approx(expected, rel=0.02)
+
+
+def test_false_equality_falls_with_the_difference_the_hashes_and_the_bits() -> None:
+    """Figure 5.1 of the source: roughly exponentially with the entries that are in one table only."""
+    for bits, hashes in ((4000, 2), (8000, 2), (8000, 4)):
+        rates = [false_equality_of_independent_bits(SketchShape(bits, hashes), 1000, 1000, d, 0) for d in range(1, 9)]
+        ratios = [later / rate for rate, later in pairwise(rates)]
+        assert max(ratios) < 1
+        assert max(ratios) - min(ratios) < 0.02
+    few, more_bits, more_hashes = (
+        false_equality_of_independent_bits(SketchShape(*shape), 1000, 1000, 3, 0)
+        for shape in ((4000, 2), (8000, 2), (8000, 4))
+    )
+    assert few > more_bits > more_hashes
 
 
 @pytest.mark.parametrize(("only_one", "only_other", "expected"), [(1, 0, 0.155), (1, 1, 0.0239), (3, 0, 0.0037)])

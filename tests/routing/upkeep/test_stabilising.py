@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from palio import InvalidArgument
+from palio.routing.client_messages import SubscribeClient, UnsubscribeClient
 from palio.routing.effects import Drop, Effect, SetTimer, TimerFired
-from palio.routing.messages import Listing, Observe, Subscribe, SubscribeClient, Unsubscribe, UnsubscribeClient
+from palio.routing.messages import Listing, Observe, Subscribe, Unsubscribe
 from palio.routing.upkeep import stabilising
 from palio.routing.upkeep.sketches import SketchShape, sketch_of
 from palio.routing.upkeep.stabilising import STABILISATION_TIMER
@@ -164,6 +165,12 @@ def test_observations_count_the_brokers_behind_each_link() -> None:
     for link, brokers in ((1, 4), (2, 5), (3, 1)):
         alone.says(link, Observe(1, 3, brokers, (NO_ENTRIES, NO_ENTRIES)))
     assert [each.brokers for each in observations(alone(ROUND))] == [7, 6, 10]
+
+
+def test_a_wrong_count_of_brokers_is_never_sent() -> None:
+    alone = stabilised(links=2)
+    alone.broker.stabiliser._sides.update({1: -7, 2: 2**80})  # type: ignore[union-attr]
+    assert [each.brokers for each in observations(alone(ROUND))] == [1 + 2**32, 2]
 
 
 def test_hashes_without_bits_are_refused_before_the_broker_starts() -> None:
