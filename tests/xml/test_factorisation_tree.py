@@ -11,7 +11,7 @@ from palio.xml.pattern import Pattern
 from palio.xml.xpath_parser import parse_xpath
 from tests.xml.strategies import conjunctive_paths, xpaths
 
-# The running example of XSearch (Chand §5.5.1), with labels of our choice.
+# The running example of XSearch (Chand), with labels of our choice.
 SEVEN = ("/a/c", "/b", "/a/b[c]/a", "/a[b/c]/b/a", "//b", "/a/b[a]/b", "/a/b")
 
 

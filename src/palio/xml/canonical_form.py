@@ -1,7 +1,7 @@
 """Canonical form of tree patterns: simplification, order of branches, and the place of wildcards.
 
 Routing tables and covering graphs take two patterns for one subscription if they are equal, so the spellings of a
-meaning should become one pattern (Chand §2.7):
+meaning should become one pattern:
 
 * conjunctions and disjunctions are flat, sorted, and without members that another member makes redundant:
   `/a[b][b/c]` is `/a/b/c`, `/a[*][b]` is `/a/b`;

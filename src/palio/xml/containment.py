@@ -2,7 +2,7 @@
 
 `contains(p, q)` is true only if every document that q matches is matched by p. It searches a homomorphism: each node of
 p is placed on a node of q that asks for at least as much, and an edge of p that is a descendant edge on a path of q
-(Chand §5.3). Containment of patterns with `/`, `//`, `*` and branches is coNP-complete (Miklau and Suciu, 2004); a
+(Chand). Containment of patterns with `/`, `//`, `*` and branches is coNP-complete (Miklau and Suciu, 2004); a
 homomorphism is found in time |p|·|q|, misses a few pairs, and is reflexive and transitive, which covering and routing
 tables rely on.
 

@@ -1,4 +1,4 @@
-"""XSearch: containment of one pattern against a whole set, by a factorisation tree (Chand §5.5).
+"""XSearch: containment of one pattern against a whole set, by a factorisation tree (Chand).
 
 The tree has the patterns of the set overlaid, equal prefixes once, and each of its nodes has the set of patterns that
 pass through it, as the bits of an integer. A search compares each node of the sought pattern with each node of the tree

@@ -1,7 +1,7 @@
 """Tree patterns: the normal form of XPath subscriptions.
 
 A pattern is a tree. Its root stands for the document node; every other node asks for an element, an attribute or a text
-node of the document that stands in the relation of its axis to the node above (Chand §3.1). A document matches if the
+node of the document that stands in the relation of its axis to the node above (Chand). A document matches if the
 nodes of the pattern can be placed on nodes of the document, several on one if they fit: then XPath's `boolean()` of the
 path is true. `/article/front//contrib[@role='author']/name` is
 

@@ -1,7 +1,7 @@
 """Comparisons of string values with constants: evaluation and implication.
 
 Implication is sound and transitive: where it holds, every text that passes the first test passes the second. It is
-known for each pair of tests alone, which is what a homomorphism of patterns needs (Chand §5.4).
+known for each pair of tests alone, which is what a homomorphism of patterns needs (Chand).
 """
 
 from __future__ import annotations
