@@ -11,7 +11,7 @@ from palio.routing.combinations import Combination, legal_combinations
 from palio.routing.messages import Subscribe, Unsubscribe
 from palio.routing.strategies import Stabilising
 from palio.simulation import Network, topologies
-from tests.simulation.scenarios import condition, event, hosts, topology
+from tests.simulation.scenarios import Scenario, condition, event, hosts, topology
 
 PERIOD = 10.0
 ROUNDS = Stabilising(round_period=PERIOD, false_equality=1e-15)
@@ -242,3 +242,97 @@ def test_a_corrupted_broker_is_chosen_by_its_number() -> None:
 def test_what_is_no_function_of_the_tables_is_refused(choices: dict[str, object], reason: str) -> None:
     with pytest.raises(IllegalCombination, match=reason):
         Network.line(3, tables="stabilising", **choices)
+
+
+# Outages
+
+
+def check_faults(choices: Combination, seed: int) -> None:
+    """Links break and brokers crash, tables are corrupted, and clients go on."""
+    options = dict(choices.options) | ROUNDS.given()
+    strategies = {
+        "propagation": choices.propagation,
+        "forwarding": choices.forwarding,
+        "advertisements": choices.advertisements,
+        "tables": "stabilising",
+        "options": options,
+    }
+    scenario = Scenario(seed, strategies, breaks=True, circles=seed % 3 == 0)
+    net = scenario.run(40)
+    verdict = net.verdict()
+    assert verdict.is_right, str(verdict)
+    assert net.table_errors() == (0, 0)
+
+
+@pytest.mark.parametrize("choices", COMBINATIONS[::2], ids=str)
+@pytest.mark.parametrize("seed", range(3))
+def test_links_that_break_and_come_back_leave_right_tables(choices: Combination, seed: int) -> None:
+    check_faults(choices, seed)
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("choices", COMBINATIONS, ids=str)
+def test_links_that_break_and_come_back_leave_right_tables_whatever_the_seed(choices: Combination) -> None:
+    for seed in range(3, 40):
+        check_faults(choices, seed)
+
+
+def test_a_short_outage_withdraws_nothing() -> None:
+    told = {}
+    for tables in ("hard", "stabilising"):
+        net = Network.line(8, tables=tables)
+        for at in range(8):
+            net.subscribe(at, f"x = {at}")
+        net.run()
+        before = net.traffic.snapshot()
+        net.cut((3, 4))
+        net.run(1.0)
+        net.mend((3, 4))
+        net.run()
+        since = net.traffic - before
+        told[tables] = since.messages("subscribe") + since.messages("unsubscribe")
+        net.publish(0, {"x": 7})
+        net.run()
+        assert net.verdict().is_right
+        assert net.table_errors() == (0, 0)
+    assert told["stabilising"] == 8  # over the link itself, all that its ends should know
+    assert told["hard"] > 4 * told["stabilising"]
+
+
+def test_useless_events_make_a_broker_withdraw_the_filters_behind_a_broken_link() -> None:
+    net = Network.line(5, tables="stabilising")
+    net.subscribe(4, "x = 1")
+    net.run()
+    net.run(60.0)  # brokers know how many there are on each side
+    net.cut((3, 4))
+    net.run()
+    [outage] = hosts(net)[3].node.broker.stabiliser.outages.links.values()  # type: ignore[union-attr]
+    threshold = outage.threshold
+    assert threshold == pytest.approx(4 * 2**0.5)  # one filter, on four brokers
+    for _ in range(int(threshold) + 5):
+        net.publish(0, {"x": 1}, settled=False)
+        net.run()
+        if not net.tables[2]:
+            break
+    assert not any(net.tables[at] for at in range(4))
+    # Each event crossed three links for nothing.
+    assert net.traffic.useless_hops == 3 * (int(threshold / 3) + 1)
+
+
+def test_what_changed_during_an_outage_is_right_when_the_link_is_back() -> None:
+    net = Network.line(5, tables="stabilising")
+    gone = net.subscribe(4, "x = 1")
+    net.subscribe(4, "x = 2")
+    net.run()
+    net.cut((2, 3))
+    net.run()
+    net.unsubscribe(gone)
+    net.subscribe(4, "x = 3")
+    net.run()
+    net.mend((2, 3))
+    net.run()
+    assert net.table_errors() == (0, 0)
+    for x in (1, 2, 3):
+        net.publish(0, {"x": x})
+    net.run()
+    assert [each.event.get("x") for each in net.deliveries] == [2, 3]

@@ -19,7 +19,7 @@ _CORRECTIONS: Final = ("subscribe", "unsubscribe", "advertise", "unadvertise")
 _IDLE_ROUNDS: Final = 4  # in which the cost of a network with right tables is measured
 
 
-class _Share(click.ParamType):
+class _Share(click.ParamType[float]):
     """A share: a percentage such as 20%, or a number from 0 to 1."""
 
     name = "share"

@@ -174,6 +174,7 @@ class Broker:
                 effects,
             )
             self._router.on_damage = self.stabiliser.end_round
+            self._router.outages = self.stabiliser.outages
         # The tables report to the router, and the router looks up recipients in them: one must be made first.
         self._router.serve(self.tables.subscriptions)
         self._settlement = Settlement(node, incarnation, in_use, effects)
@@ -248,20 +249,17 @@ class Broker:
         if self.stabiliser is not None:
             self._repair_tables(self.stabiliser)
         if has_control:
-            # Effects are in order: neighbours get the filters before the events of this batch.
-            if self.tables.is_dirty:
-                self.tables.send_updates()
-            if self._completeness is not None:
-                self._completeness.note_inclusions()
-            if self._optimiser is not None:
-                self._optimiser.send_report()
-            self._requests.write()
+            self._send_control()
         jobs = self._router.jobs()  # asked before events are routed, as `HasBackgroundWork` promises
         if self._optimiser is not None and (job := self._optimiser.work()) is not None:
             jobs.append(job)
         if self.delivery.is_dirty:
             self._send_reach_and_attempts()
         self._router.route()
+        if self.stabiliser is not None and self.stabiliser.outages.links:
+            self.stabiliser.withdraw_overdue()
+            if self.tables.is_dirty:
+                self.tables.send_updates()
         # Asked again: routing a durable event makes delivery dirty.
         if self.delivery.is_dirty:
             self.delivery.finish_batch()
@@ -274,6 +272,18 @@ class Broker:
         effects = self._effects.copy()
         self._effects.clear()
         return effects
+
+    def _send_control(self) -> None:
+        """Send what the inputs of a batch have changed. Effects are in order: neighbours get filters before events."""
+        if self.tables.is_dirty:
+            self.tables.send_updates()
+        if self._completeness is not None:
+            self._completeness.note_inclusions()
+        if self._optimiser is not None:
+            self._optimiser.send_report()
+        if self.stabiliser is not None:
+            self.stabiliser.observe_opened()
+        self._requests.write()
 
     def _send_reach_and_attempts(self) -> None:
         """Send neighbours the home brokers behind this one, after their subscriptions; then route due attempts."""
@@ -374,6 +384,8 @@ class Broker:
         self._credit.close_link(down.link)
         # Before the link is closed: answers to a neighbour that is gone are dropped, not sent as failed attempts.
         self.delivery.on_link_down(down.link)
+        if self.stabiliser is not None and self._keeps_filters:
+            self.stabiliser.hold_link(down.link)
         self._links.on_link_down(down.link)
         if self._states is not None:
             self._states.on_link_down(down.link, self._links.in_use)
@@ -392,7 +404,10 @@ class Broker:
 
     def _open_link(self, link: int) -> None:
         """Take a link into use; the tables follow with the updates at the end of the batch."""
-        self.tables.open_link(link)
+        if self.stabiliser is not None:
+            self.stabiliser.open_link(link)
+        else:
+            self.tables.open_link(link)
         self.delivery.open_link(link)
         if self._completeness is not None:
             self._completeness.open_link(link)
@@ -405,9 +420,10 @@ class Broker:
 
     def _close_link(self, link: int) -> None:
         """Give a link up: all that came by it is withdrawn."""
-        self.tables.close_link(link)
         if self.stabiliser is not None:
             self.stabiliser.close_link(link)
+        else:
+            self.tables.close_link(link)
         self.delivery.close_link(link)
         if self._completeness is not None:
             self._completeness.close_link(link)
@@ -544,6 +560,12 @@ class Broker:
             self.tables.discard_updates()
         if self._optimiser is not None:
             self._optimiser.restore_reports(self.tables.subscriptions.keys())
+
+    @property
+    def _keeps_filters(self) -> bool:
+        """Whether filters are kept when a link breaks: not where brokers then use other links, or need no filters."""
+        choices = self.combination
+        return not (choices.has_circles or choices.is_hierarchical or choices.propagation == "flooding")
 
     def _repair_tables(self, stabiliser: Stabiliser) -> None:
         stabiliser.start()

@@ -33,6 +33,7 @@ from palio.routing.interest_index import ClientTable, InterestIndex
 from palio.routing.link_credit import LinkCredit
 from palio.routing.messages import LOCAL, EventId, Key, Publish
 from palio.routing.sealing import Keyring, event_context
+from palio.routing.upkeep.outages import Outages
 
 _Found = TypeVar("_Found")
 _MAX_KNOWN_ATTEMPTS: Final = 65_536  # attempts with durable events by which duplicates are known
@@ -72,6 +73,7 @@ class EventRouter:
         "link_filters",
         "on_damage",
         "on_gap",
+        "outages",
     )
 
     def __init__(
@@ -103,6 +105,8 @@ class EventRouter:
         self._marks: list[tuple[int, Callable[[], None]]] = []  # calls between arrivals, by place
         # Called with an event that some client or neighbour may not get, although it wants it: None is any of them.
         self.on_gap: Callable[[EventId, int | None], None] | None = None
+        # Broken links whose filters are kept: nothing is sent over them.
+        self.outages = Outages()
         # Called where tables may be wrong, and an exception says so: it puts others in their place (`adopt`).
         self.on_damage: Callable[[], None] | None = None
         # In a network without circles an event cannot come twice, and no filter is asked.
@@ -155,7 +159,7 @@ class EventRouter:
 
     def take_batch(self, arrival: BatchArrival) -> None:
         """Route a batch of events at the end of the batch of inputs, after the events that were taken before it."""
-        if not self._batches.takes_columns:
+        if not self._batches.takes_columns or self.outages.links:
             for event in arrival.events():
                 self.take(Arrival(arrival.interface, event, keys=None if arrival.interface == LOCAL else self._keys))
             return
@@ -239,7 +243,10 @@ class EventRouter:
             arrivals, routes, local = self._route_one_by_one(arrivals)
         for arrival, route, keys in zip(arrivals, routes, local, strict=True):
             self._single_reads += arrival.is_read
-            self._carry_out(arrival, self._filter_route(arrival, route) if self.link_filters else route, keys)
+            allowed = self._filter_route(arrival, route) if self.link_filters else route
+            self._carry_out(
+                arrival, self._without_outages(arrival, allowed, keys) if self.outages.links else allowed, keys
+            )
 
     def _find_routes(self, arrivals: Sequence[Arrival]) -> tuple[list[Route], list[tuple[Key, ...]]]:
         routes = self._forwarding.route(arrivals)
@@ -321,10 +328,15 @@ class EventRouter:
             for link in links
             if link in filters and not _releases(filters[link], arrival)
         }
-        if not blocked:
-            return route
-        sends = [(header, tuple(link for link in links if link not in blocked)) for header, links in route.sends]
-        return Route(tuple((header, links) for header, links in sends if links), route.local)
+        return _without(blocked, route)
+
+    def _without_outages(self, arrival: Arrival, route: Route, keys: tuple[Key, ...]) -> Route:
+        """Drop broken links, and charge them with an event that is of no other use here."""
+        broken = {link for _, links in route.sends for link in links if link in self.outages.links}
+        left = _without(broken, route)
+        if broken and not keys and not left.sends and arrival.interface != LOCAL:
+            self.outages.charge(broken, arrival.message.useless + 1)
+        return left
 
     def _match_local(self, arrivals: Sequence[Arrival], routes: Sequence[Route]) -> list[tuple[Key, ...]]:
         """For each event the keys of local clients that match."""
@@ -418,6 +430,13 @@ class EventRouter:
                 del self._filter_counts[interface]
         if interface == LOCAL and self._index is not None:
             self._index.remove(LOCAL, key)
+
+
+def _without(blocked: set[int], route: Route) -> Route:
+    if not blocked:
+        return route
+    sends = [(header, tuple(link for link in links if link not in blocked)) for header, links in route.sends]
+    return Route(tuple((header, links) for header, links in sends if links), route.local)
 
 
 def _releases(link_filter: LinkFilter, arrival: Arrival) -> bool:

@@ -69,6 +69,18 @@ class RoutingTables:
         self._subscription_updates.open_link(link)
         self._advertisement_updates.open_link(link)
 
+    def hold_link(self, link: int) -> None:
+        """Stop updates to a neighbour that is away, and keep what came from it (`upkeep.outages`)."""
+        self._subscription_updates.close_link(link)
+        self._advertisement_updates.close_link(link)
+
+    def resume_link(self, link: int) -> None:
+        """Open a link of which the filters were kept."""
+        self.open_link(link)
+        if isinstance(self._subscription_updates, AdvertisedUpdates):
+            for key, offered in self.remote_advertisements.get(link, {}).items():
+                self._subscription_updates.advertise(link, key, offered)
+
     def close_link(self, link: int) -> None:
         # Filters go before their link: a listener never has filters of a link that is closed.
         self.forget(link)

@@ -270,7 +270,7 @@ class Stabilising(TableUpkeep):
     false_equality: float = _option(1e-9, _NUMBER, minimum=1e-18, maximum=0.5, is_local=True)
     sketch_bits: int | None = _count(1, None, is_local=True)  # for each entry
     sketch_hashes: int | None = _count(1, None, is_local=True)
-    rebuild_slice: int = _count(1, 2_000, is_local=True)  # entries that are rebuilt at a time
+    rebuild_slice: int = _count(1, 500, is_local=True)  # entries that are rebuilt at a time
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

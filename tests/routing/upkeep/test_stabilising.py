@@ -166,6 +166,12 @@ def test_observations_count_the_brokers_behind_each_link() -> None:
     assert [each.brokers for each in observations(alone(ROUND))] == [7, 6, 10]
 
 
+def test_a_wrong_count_of_brokers_is_never_sent() -> None:
+    alone = stabilised(links=2)
+    alone.broker.stabiliser._sides.update({1: -7, 2: 2**80})  # type: ignore[union-attr]
+    assert [each.brokers for each in observations(alone(ROUND))] == [1 + 2**32, 2]
+
+
 def test_hashes_without_bits_are_refused_before_the_broker_starts() -> None:
     with pytest.raises(InvalidArgument, match="sketch_hashes goes with sketch_bits"):
         stabilised(sketch_hashes=2)

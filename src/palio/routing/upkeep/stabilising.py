@@ -15,6 +15,8 @@ The source computes corrections from a snapshot that is old when they are sent, 
 Here they are computed from what the neighbour should have at the time of sending. Listed entries are compared exactly;
 a sketch decides only whether to list them.
 
+A link that breaks keeps the filters of its neighbour for a while (`outages`), and is observed at once when it is back.
+
 The state of this protocol may be wrong, too: a correction never moves a neighbour away from what it should have now,
 whatever round or page it answers.
 """
@@ -29,6 +31,7 @@ from palio.routing.effects import Drop, Effect, Send, SetTimer
 from palio.routing.messages import KEY_BYTES, Advertise, Key, Listing, Observe, TableSketch, Unadvertise, Unsubscribe
 from palio.routing.routing_tables import RoutingTables
 from palio.routing.strategies import Stabilising
+from palio.routing.upkeep.outages import Outages
 from palio.routing.upkeep.sketches import ENTRY_BYTES, SketchShape, entry_digest, is_equal, joined_entries, sketch_of
 from palio.routing.upkeep.table_rebuild import TableRebuild
 
@@ -37,6 +40,7 @@ _PAGE_ENTRIES: Final = 20_000  # of a listing: 640 kB
 _SUBSCRIPTIONS, _ADVERTISEMENTS = 0, 1
 _TABLES: Final = _SUBSCRIPTIONS, _ADVERTISEMENTS
 _SEEDS: Final = 2**53
+_MAX_BROKERS: Final = 2**32  # behind one link
 _ROUND_SEED: Final = 0x9E3779B97F4A7C15
 
 
@@ -54,12 +58,14 @@ class Stabiliser:
         "_is_timed",
         "_links",
         "_listed",
+        "_opened",
         "_random",
         "_rebuild",
         "_sides",
         "_tables",
         "corrections",
         "listings",
+        "outages",
         "rounds",
     )
 
@@ -85,7 +91,51 @@ class Stabiliser:
         self._is_timed = False
         self._listed: dict[tuple[int, int], set[Key]] = {}  # by link and table: right entries of the pages so far
         self._sides: dict[int, int] = {}  # by link: the number of brokers behind it
+        self._opened: dict[int, None] = {}  # links that are to be observed when their tables are sent
+        self.outages = Outages()
         self.rounds = self.listings = self.corrections = 0
+
+    # Links
+
+    def hold_link(self, link: int) -> None:
+        """Keep the filters of a link in use that breaks."""
+        tables = self._tables
+        kept = len(tables.remote_subscriptions.get(link, ())) + len(tables.remote_advertisements.get(link, ()))
+        if kept and link in self._links:
+            self.outages.begin(link, kept, self.brokers_beside(link))
+
+    def open_link(self, link: int) -> None:
+        """Take a link into use, whose filters may have been kept."""
+        if self.outages.end(link):
+            self._tables.resume_link(link)
+        else:
+            self._tables.open_link(link)
+        self._opened[link] = None
+
+    def close_link(self, link: int) -> None:
+        """Give a link up, with its filters unless they are kept."""
+        self._opened.pop(link, None)
+        self._sides.pop(link, None)
+        for table in _TABLES:
+            self._listed.pop((link, table), None)
+        if link in self.outages.links:
+            self._tables.hold_link(link)
+        else:
+            self._tables.close_link(link)
+
+    def observe_opened(self) -> None:
+        """Observe the links whose tables were just sent: the neighbour may have kept filters that are gone since."""
+        opened, self._opened = self._opened, {}
+        for link in opened:
+            self._observe(link)
+
+    def withdraw_overdue(self) -> None:
+        """Withdraw the filters of broken links that have cost too much."""
+        for link in self.outages.overdue():
+            self.outages.end(link)
+            # Opened, so that all is as when a link in use is given up.
+            self._tables.resume_link(link)
+            self._tables.close_link(link)
 
     # Rounds
 
@@ -99,7 +149,7 @@ class Stabiliser:
         """Rebuild some entries of the tables; when all are, end the round."""
         if self._rebuild is None:
             self._rebuild = self._begin_rebuild()
-        if self._rebuild.advance(self._links, self._chosen.rebuild_slice):
+        if self._rebuild.advance(self._known_links(), self._chosen.rebuild_slice):
             self.end_round()
             self._set_timer()
         else:
@@ -111,20 +161,23 @@ class Stabiliser:
         self._rebuild = None
         # What was owed to neighbours would be forgotten with the tables that know of it.
         self._tables.send_updates()
-        rebuild.finish(self._links)
+        rebuild.finish(self._known_links(), self.outages.links)
         self._adopt(rebuild)
         self.rounds += 1
+        self.outages.count_round()
+        self.withdraw_overdue()
         for link in sorted(self._links):
             self._observe(link)
 
-    def close_link(self, link: int) -> None:
-        self._sides.pop(link, None)
-        for table in _TABLES:
-            self._listed.pop((link, table), None)
-
     def brokers_beside(self, link: int) -> int:
         """The number of brokers on this side of a link, as far as neighbours have told."""
-        return 1 + sum(count for other, count in self._sides.items() if other != link and other in self._links)
+        # Each within reason: a count may be wrong, as any other state, and a neighbour refuses what cannot be.
+        behind = (count for other, count in self._sides.items() if other != link and other in self._links)
+        return 1 + sum(min(max(1, count), _MAX_BROKERS) for count in behind)
+
+    def _known_links(self) -> list[int]:
+        """The links in use, and those that are down and whose filters are kept."""
+        return [*self._links, *(link for link in self.outages.links if link not in self._links)]
 
     def _set_timer(self) -> None:
         # Spread at random, so that brokers which started together do not work together.

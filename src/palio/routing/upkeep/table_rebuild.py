@@ -114,12 +114,14 @@ class TableRebuild:
             if item is None:
                 return True
             self._take(item)
-        self.interest.forwarding.route(())  # takes what was added into the index, a slice at a time
+        # A slice at a time, too: the index takes what was added, and reductions decide on it.
+        self.interest.forwarding.route(())
+        self.tables.discard_updates()
         return False
 
-    def finish(self, links: Collection[int]) -> RoutingTables:
+    def finish(self, links: Collection[int], held: Collection[int] = ()) -> RoutingTables:
         """Take over what is left, and what has changed since it was taken; the tables, which owe no neighbour a
-        message."""
+        message. Of the links some may be `held`: they are down, and what came by them is kept."""
         while not self.advance(links, 1_000_000):
             pass
         self._follow_links(links)
@@ -138,6 +140,8 @@ class TableRebuild:
             )
         self._follow_clients()
         self.tables.discard_updates()
+        for link in held:
+            self.tables.hold_link(link)
         return self.tables
 
     def _all(self, links: Collection[int]) -> Iterator[_Received | _Owned]:
@@ -220,6 +224,12 @@ class _Guard(RoutingTables):
 
     def close_link(self, link: int) -> None:
         self._try(lambda: super(_Guard, self).close_link(link))
+
+    def hold_link(self, link: int) -> None:
+        self._try(lambda: super(_Guard, self).hold_link(link))
+
+    def resume_link(self, link: int) -> None:
+        self._try(lambda: super(_Guard, self).resume_link(link))
 
     def direct(self, parent: int) -> None:
         self._try(lambda: super(_Guard, self).direct(parent))
