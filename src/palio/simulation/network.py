@@ -588,8 +588,10 @@ class Network(ObservedNetwork):
     def _on_reply(self, at: int, reply: Reply) -> None:
         self._clients.record_reply(at, reply, self.now)
         # A slow broker may answer only after its disk had room again and the request was repeated.
-        if isinstance(reply.answer, Refused) and self._engine.hosts[at].is_disk_full:
-            self._clients.postpone(at, reply.client, reply.answer.name)
+        host = self._engine.hosts[at]
+        if isinstance(reply.answer, Refused) and host.is_disk_full:
+            name = reply.answer.name
+            self._clients.postpone(at, reply.client, name, host.disk.knows(reply.client, name))
 
     def _host(self, at: int) -> Host:
         if self._is_delivering:

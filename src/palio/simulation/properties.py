@@ -1,4 +1,4 @@
-"""Safety and liveness of publish/subscribe, as checkers over the trace of a run (Jerzak ch. 7).
+"""Safety and liveness of publish/subscribe, as checkers over the trace of a run (Jerzak §7).
 
 Safety: an event is delivered to a subscription at most once, only if somebody published it before, and only if the
 subscription stands and wants it. Liveness: from some time on, every event that is published and that a subscription
