@@ -64,7 +64,8 @@ from palio.routing.sealing import Keyring
 from palio.routing.spanning_tree import ActiveLinks, SpanningTree, fixed_random
 from palio.routing.strategies import Prefix
 from palio.routing.upkeep.failover import FailoverTree
-from palio.routing.upkeep.recovery import SESSION_TIMER, NoDatabase, RecoveryDatabase, TableSession, TableSessions
+from palio.routing.upkeep.recovery import SESSION_TIMER, TableSession, TableSessions
+from palio.routing.upkeep.recovery_database import NoDatabase, RecoveryDatabase
 from palio.routing.upkeep.redundant import RedundantForwarding
 from palio.routing.upkeep.resumable_links import ResumableLinks
 
