@@ -4,7 +4,7 @@
     python benchmarks/recovery.py --brokers 30 --filters 20 --down 5 --json
 
 A broker inside the network crashes while events are published at two others, one every ten milliseconds, for each
-other. In a tree it comes back after some seconds: with `recover` it goes on with its tables. In a mesh it stays away:
+other. In a tree it comes back after some seconds: with `recover` it goes on with its tables. In a ring it stays away:
 brokers agree on another tree, attach to backups, or send all events by two ways to begin with. All times are virtual,
 of links of ten milliseconds, and everything is the same on every machine.
 """
@@ -27,9 +27,9 @@ EVENT_SECONDS = 0.01
 UPKEEP: tuple[tuple[str, str, dict[str, Any]], ...] = (
     ("tree", "none", {}),
     ("tree", "recover", {"crash_log": "recover"}),
-    ("mesh", "tree repair", {}),
-    ("mesh", "failover", {"paths": "failover"}),
-    ("mesh", "redundant", {"paths": "redundant", "forwarding": "group", "options": {"trees": "publisher"}}),
+    ("ring", "tree repair", {}),
+    ("ring", "failover", {"paths": "failover"}),
+    ("ring", "redundant", {"paths": "redundant", "forwarding": "group", "options": {"trees": "publisher"}}),
 )
 TABLE_KINDS = ("subscribe", "unsubscribe", "update", "stored")
 
@@ -50,11 +50,9 @@ class Row:
     event_messages: int
 
 
-def ladder(brokers: int) -> Topology:
-    """Two lines with a rung between each pair, and so two ways between any two brokers."""
-    half = brokers // 2
-    rails = [(each, each + 2, None) for each in range(2 * half - 2)]
-    return Topology(2 * half, (*rails, *((2 * each, 2 * each + 1, None) for each in range(half))))
+def ring(brokers: int) -> Topology:
+    """A circle, in which the neighbour that is left to a broker is farther from the root than the one that it lost."""
+    return Topology(brokers, tuple((each, (each + 1) % brokers, None) for each in range(brokers)))
 
 
 def line(brokers: int) -> Topology:
@@ -71,9 +69,9 @@ def middle(net: Network, last: int) -> int:
 
 
 def measure(network: str, upkeep: str, choices: dict[str, Any], brokers: int, filters: int, down: float) -> Row:
-    topology = line(brokers) if network == "tree" else ladder(brokers)
+    topology = line(brokers) if network == "tree" else ring(brokers)
     net = Network(topology, propagation="simple", **choices)
-    last = topology.brokers - 1
+    last = topology.brokers - 1 if network == "tree" else topology.brokers // 2 - 1
     for at in range(topology.brokers):
         for number in range(filters):
             net.subscribe(at, f"for{at} = {number}")

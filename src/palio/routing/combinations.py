@@ -11,6 +11,10 @@
 
 Reuse `never` is content forwarding under another name, and goes wherever that goes (Shen §3.3).
 
+The crash log `recover` goes with every row but flooding, and not with a hierarchy or with completeness; its tables are
+hard. Failover goes with the same, and needs circles; redundant paths also need group forwarding along trees of
+publishers.
+
 An option of unknown name is refused, and so is one that none of the chosen strategies has (`strategies`).
 """
 
@@ -190,6 +194,8 @@ class Combination:
     @property
     def kept_seconds(self) -> float | None:
         """How long the tables of a neighbour that is away are kept; None where its link takes them along."""
+        if self.tables != "hard":
+            return None  # their own upkeep brings them back
         kept = (
             self.recovery.outage if isinstance(self.recovery, Recover) else None,
             self.path_upkeep.handover if isinstance(self.path_upkeep, Failover) else None,
@@ -245,6 +251,8 @@ class Combination:
                 "the broker that accepts an event writes both ways to all brokers that want it, which needs group "
                 "forwarding with trees of publishers"
             )
+        if self.crash_log == "recover" and self.tables != "hard":
+            return f"tables of the upkeep {self.tables} are told again by themselves, so that a crash log saves nothing"
         if self.kept_seconds is None:
             return None
         if self.tables != "hard":

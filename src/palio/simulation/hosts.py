@@ -29,7 +29,7 @@ from palio.routing.effects import (
 )
 from palio.routing.messages import BrokerLogPage, EventId, PastEvent, Publish
 from palio.routing.node import Node
-from palio.routing.upkeep.recovery import write_row
+from palio.routing.upkeep.recovery_database import write_row
 from palio.simulation.links import Direction
 
 RECOVERED_EVENTS: Final = 10_000  # unfinished ones that a restart reads at once, as a store on disk does

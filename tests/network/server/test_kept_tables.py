@@ -70,3 +70,78 @@ def test_a_killed_broker_goes_on_with_its_tables(tmp_path: Path) -> None:
         asyncio.run(wait_for_event(last.url, first.url))
         assert streams(folder) == before, "nothing was told anew"
         assert len(before) == 2
+
+
+class Circle:
+    """Four brokers, each linked to the next one and the last to the first."""
+
+    def __init__(self, started: ExitStack, *arguments: str) -> None:
+        self._arguments = ("--http", "off", "--option", "circles=true", *arguments)
+        self._started = started
+        self.brokers: list[Broker] = []
+        for place in range(4):
+            neighbours = [self.brokers[place - 1].url] if place else []
+            if place == 3:
+                neighbours.append(self.brokers[0].url)
+            self.brokers.append(self._start("palio://127.0.0.1:0", neighbours))
+
+    def _start(self, listen: str, neighbours: list[str]) -> Broker:
+        dialled = [part for url in neighbours for part in ("--connect", url)]
+        broker = Broker(*self._arguments, *dialled, listen=listen)
+        self._started.callback(broker.kill)
+        return broker
+
+    def restart(self, place: int) -> None:
+        self.brokers[place] = self._start(self.brokers[place].url, [self.brokers[place - 1].url])
+
+    async def wait_for_links(self) -> None:
+        """Wait until every broker has two neighbours, and the first one knows of all of them."""
+        async with asyncio.timeout(SECONDS):
+            for each in self.brokers:
+                async with palio.connect(each.url) as broker:
+                    while sum(link["up"] for link in (await broker.status())["neighbours"]) < 2:
+                        await asyncio.sleep(0.02)
+            async with palio.connect(self.brokers[0].url) as broker, broker.subscribe("FALSE", confirm="network"):
+                pass
+
+
+def test_events_go_on_by_a_backup_when_either_way_is_killed() -> None:
+    with ExitStack() as started:
+        circle = Circle(started, "--paths", "failover")
+        first, opposite = circle.brokers[0], circle.brokers[2]
+        asyncio.run(wait_for_event(opposite.url, first.url))
+        circle.brokers[1].kill()
+        asyncio.run(wait_for_event(opposite.url, first.url))
+        circle.restart(1)
+        asyncio.run(circle.wait_for_links())
+        circle.brokers[3].kill()
+        asyncio.run(wait_for_event(opposite.url, first.url))
+
+
+async def publish_while_killing(circle: Circle, victim: Broker, count: int) -> list[int]:
+    """Events from the first broker to the opposite one, while one between them is killed; the numbers that arrive."""
+    await circle.wait_for_links()
+    first, opposite = circle.brokers[0], circle.brokers[2]
+    found: list[int] = []
+    async with (
+        asyncio.timeout(SECONDS),
+        palio.connect(opposite.url) as subscriber,
+        palio.connect(first.url) as publisher,
+        subscriber.subscribe("number >= 0", confirm="network") as received,
+    ):
+        for number in range(count):
+            await publisher.publish({"number": number})
+            if number == count // 3:
+                victim.kill()
+            await asyncio.sleep(0.002)
+        while len(set(found)) < count:
+            event = await anext(aiter(received))
+            found.append(event["number"])
+    return found
+
+
+def test_no_event_is_lost_when_one_of_two_ways_is_killed() -> None:
+    with ExitStack() as started:
+        circle = Circle(started, "--paths", "redundant", "--forwarding", "group", "--option", "trees=publisher")
+        found = asyncio.run(publish_while_killing(circle, circle.brokers[1], 300))
+        assert sorted(found) == list(range(300))

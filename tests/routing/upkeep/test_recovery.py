@@ -21,7 +21,8 @@ from palio.routing.effects import (
     TimerFired,
 )
 from palio.routing.messages import Begin, Message, Resume, Stored, Subscribe, Update
-from palio.routing.upkeep.recovery import SESSION_TIMER, write_row
+from palio.routing.upkeep.recovery import SESSION_TIMER
+from palio.routing.upkeep.recovery_database import write_row
 
 D1, D2, D3, U = 1, 2, 3, 4  # links of the broker R, and with 100 added the numbers of the neighbours behind them
 LINKS = (D1, D2, D3, U)
@@ -221,6 +222,19 @@ def test_a_stream_that_begins_anew_replaces_all_that_was_told() -> None:
     r.start()
     [column] = [each for each in r.broker.tables.remote_subscriptions.values() if each]
     assert set(column) == {S2.key, S3.key}
+
+
+def test_rows_that_cannot_be_read_are_told_anew_and_do_not_keep_a_broker_from_starting() -> None:
+    r = linked()
+    first_step(r)
+    [place] = [each for each, row in r.rows.items() if row.neighbour == 100 + D1 and each[2] == S1.key and row.data]
+    r.rows[place] = LinkRecord(*place, b"\xc1 no message")
+    r.start()
+    assert [each.neighbour for each in r.broker.sessions] == [100 + D2, 100 + D3, 100 + U]
+    sent = r.comes_up(D1, Resume(1, 1))
+    assert (D1, Resume(0, 0)) in sent
+    r.says(D1, Update(8, 1, (S1,)))
+    assert set(r.broker.tables.remote_subscriptions[D1]) == {S1.key}
 
 
 def test_a_disk_that_refuses_stops_no_message_and_the_next_write_has_all_rows() -> None:

@@ -50,7 +50,7 @@ from palio.routing.effects import (
     Record,
 )
 from palio.routing.messages import EventId, Publish
-from palio.routing.upkeep.recovery import write_row
+from palio.routing.upkeep.recovery_database import write_row
 
 _MAX_NODE_NUMBER: Final = 2**32 - 1
 

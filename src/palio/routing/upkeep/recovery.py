@@ -31,30 +31,18 @@ none: the buffer has only what was under way when the link broke.
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
 import msgspec
 
+from palio.errors import PalioError
 from palio.routing import codec
-from palio.routing.effects import (
-    CancelTimer,
-    Drop,
-    Effect,
-    LinkRecord,
-    NotPersisted,
-    Persist,
-    Send,
-    SetTimer,
-)
+from palio.routing.effects import CancelTimer, Drop, Effect, LinkRecord, NotPersisted, Send, SetTimer
 from palio.routing.messages import (
     Advertise,
     Key,
-    Message,
-    Publish,
-    PublishColumns,
     Resume,
     Stored,
     Subscribe,
@@ -62,9 +50,9 @@ from palio.routing.messages import (
     Unadvertise,
     Unsubscribe,
     Update,
-    Watermark,
 )
 from palio.routing.routing_tables import RoutingTables
+from palio.routing.upkeep.recovery_database import RecoveryDatabase
 
 SESSION_TIMER: Final = "session "  # begin of the names of timers, which a neighbour's number follows
 _MAX_UPDATE_BYTES: Final = 16 * 1024  # of the changes in one update, where it has more than one
@@ -117,99 +105,6 @@ class TableSession:
         return resume.stream == self.sent_stream != 0 and first <= resume.received <= self.sent
 
 
-class RecoveryDatabase:
-    """Rows that are to be written, and the control messages that wait until they are."""
-
-    __slots__ = ("_deferred", "_held", "_records", "_released", "_tokens", "_written")
-
-    def __init__(self, tokens: Iterator[int]) -> None:
-        self._tokens = tokens
-        self._records: list[LinkRecord] = []
-        self._deferred: list[LinkRecord] = []  # rows that wait for the next write of others
-        self._written: dict[int, list[LinkRecord]] = {}  # under way to the disk, by token
-        self._held: deque[tuple[int, list[Effect]]] = deque()
-        self._released: list[Effect] = []
-
-    def put(self, neighbour: int, part: int, key: bytes, data: bytes = b"") -> None:
-        self._records.append(LinkRecord(neighbour, part, key, data))
-
-    def remove(self, neighbour: int, part: int, key: bytes) -> None:
-        self._records.append(LinkRecord(neighbour, part, key, None))
-
-    def remove_some_time(self, neighbour: int, part: int, key: bytes) -> None:
-        """Remove a row that does no harm, with the next write."""
-        self._deferred.append(LinkRecord(neighbour, part, key, None))
-
-    def clear(self, neighbour: int, parts: Iterable[int]) -> None:
-        self._records += [LinkRecord(neighbour, part, None, None) for part in parts]
-
-    def commit(self, effects: list[Effect]) -> list[Effect]:
-        """The effects of a batch, of which control messages are held back until its rows are on disk."""
-        # Those that were released go first, and do not wait once more for the rows of this batch.
-        kept, self._released = self._released, []
-        if not self._records and not self._held:
-            return kept + effects
-        if self._records:
-            token = next(self._tokens)
-            records = self._deferred + self._records
-            self._deferred, self._records = [], []
-            self._written[token] = records
-            self._held.append((token, []))
-            kept.append(Persist(tuple(records), token))
-        held = self._held[-1][1]
-        for each in effects:
-            (held if type(each) is Send and _is_control(each.message) else kept).append(each)
-        return kept
-
-    def on_persisted(self, token: int) -> None:
-        """Release the messages that waited for a write."""
-        if self._written.pop(token, None) is not None:
-            self._release(token)
-
-    def on_not_persisted(self, failure: NotPersisted) -> None:
-        """Release the messages that waited for a write that failed; its rows go with the next one."""
-        records = self._written.pop(failure.token, None)
-        if records is not None:
-            # Not at once: a full disk would be asked again without end.
-            self._deferred = records + self._deferred
-            self._release(failure.token)
-
-    def _release(self, token: int) -> None:
-        # Writes are answered in their order; those before this one were released before.
-        while self._held and self._held[0][0] <= token:
-            self._released += self._held.popleft()[1]
-
-
-def write_row(rows: dict[tuple[int, int, bytes], LinkRecord], record: LinkRecord) -> None:
-    """Apply a record to rows that are held in memory."""
-    neighbour, part, key, data = record
-    if key is None:
-        for place in [each for each in rows if each[:2] == (neighbour, part)]:
-            del rows[place]
-    elif data is None:
-        rows.pop((neighbour, part, key), None)
-    else:
-        rows[neighbour, part, key] = record
-
-
-class NoDatabase(RecoveryDatabase):
-    """Sessions that a crash ends: nothing is written, and nothing waits."""
-
-    __slots__ = ()
-
-    def put(self, neighbour: int, part: int, key: bytes, data: bytes = b"") -> None:
-        pass
-
-    def remove(self, neighbour: int, part: int, key: bytes) -> None:
-        pass
-
-    def remove_some_time(self, neighbour: int, part: int, key: bytes) -> None:
-        pass
-
-    def clear(self, neighbour: int, parts: Iterable[int]) -> None:
-        pass
-
-
 def _updates_of(changes: Sequence[TableChange]) -> Iterator[tuple[TableChange, ...]]:
     """Changes in pieces that are not too long for one message."""
     piece: list[TableChange] = []
@@ -225,10 +120,6 @@ def _updates_of(changes: Sequence[TableChange]) -> Iterator[tuple[TableChange, .
         yield tuple(piece)
 
 
-def _is_control(message: Message) -> bool:
-    return not isinstance(message, Publish | PublishColumns | Watermark)
-
-
 class TableSessions:
     """The table sessions of one broker.
 
@@ -239,7 +130,6 @@ class TableSessions:
         "_by_link",
         "_database",
         "_effects",
-        "_incarnation",
         "_is_upkeep",
         "_kept_seconds",
         "_neighbours",
@@ -261,7 +151,6 @@ class TableSessions:
         effects: list[Effect],
     ) -> None:
         """`suspended` gets the interfaces that have no link. With `is_upkeep` nothing waits until sessions end."""
-        self._incarnation = incarnation
         self._database = database
         self._kept_seconds = kept_seconds
         self._is_upkeep = is_upkeep
@@ -286,14 +175,20 @@ class TableSessions:
         """Restore the sessions of the last life into the tables."""
         self._tables = tables
         tables.after_updates = self.send_updates
+        by_neighbour: dict[int, list[LinkRecord]] = {}
         for row in records:
-            session = self._sessions.get(row.neighbour)
-            if session is None:
-                session = self._sessions[row.neighbour] = TableSession(row.neighbour, self._next_interface)
-                self._next_interface += 1
-                tables.open_column(session.interface)
-                self._suspended.add(session.interface)
-            self._restore(session, row)
+            by_neighbour.setdefault(row.neighbour, []).append(row)
+        for neighbour, rows in by_neighbour.items():
+            session = self._sessions[neighbour] = TableSession(neighbour, self._next_interface)
+            self._next_interface += 1
+            tables.open_column(session.interface)
+            self._suspended.add(session.interface)
+            try:
+                for row in rows:
+                    self._restore(session, row)
+            except (PalioError, msgspec.DecodeError):
+                # Another version of Palio wrote it, say. The neighbour tells everything anew.
+                self.end(neighbour)
 
     def _restore(self, session: TableSession, row: LinkRecord) -> None:
         key, data = row.key or b"", row.data or b""
