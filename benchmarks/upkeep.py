@@ -1,0 +1,133 @@
+"""Cost and effect of upkeep: idle traffic, state on disk, and what is left of faults, for each way to keep tables true.
+
+    python benchmarks/upkeep.py
+    python benchmarks/upkeep.py --brokers 63 --subscriptions 500 --json
+
+The same network for every row: a binary tree of brokers, subscriptions at random ones. Idle traffic is measured over
+ten minutes without a change. Then a broker in the middle crashes and comes back after five seconds; then a fifth of all
+tables is corrupted, where that can be mended. Seconds are virtual, of links of ten milliseconds: the figures are the
+same on every machine. `benchmarks/recovery.py` compares paths.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from dataclasses import asdict, dataclass
+from random import Random
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from palio.simulation import Network
+
+IDLE_SECONDS = 600.0
+DOWN_SECONDS = 5.0
+STEP_SECONDS = 0.5
+UPKEEP: tuple[tuple[str, dict[str, Any]], ...] = (
+    ("hard", {}),
+    ("hard, recover", {"crash_log": "recover"}),
+    ("leases", {"tables": "leases"}),
+    ("stabilising", {"tables": "stabilising"}),
+)
+
+
+@dataclass
+class Row:
+    """One upkeep."""
+
+    upkeep: str
+    entries: int
+    idle_messages_per_minute: float
+    idle_bytes_per_minute: float
+    crash_messages: int
+    crash_bytes: int
+    right_after_crash: float | None
+    right_after_corruption: float | None
+
+
+def main(arguments: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--brokers", type=int, default=31)
+    parser.add_argument("--subscriptions", type=int, default=200)
+    parser.add_argument("--json", action="store_true", help="print JSON instead of the table")
+    given = parser.parse_args(arguments)
+    rows = [measure(name, choices, given.brokers, given.subscriptions) for name, choices in UPKEEP]
+    if given.json:
+        print(json.dumps([asdict(row) for row in rows]))
+    else:
+        _print(rows)
+    return 0
+
+
+def measure(name: str, choices: dict[str, Any], brokers: int, subscriptions: int) -> Row:
+    random = Random(5)
+    net = Network.tree(brokers, seed=5, **choices)
+    for number in range(subscriptions):
+        net.subscribe(at=random.randrange(brokers), where=f"price > {number}")
+    net.run()
+    entries = sum(len(filters) for here in net.tables.values() for filters in here.values())
+    before = net.traffic.snapshot()
+    net.run(IDLE_SECONDS)
+    idle = net.traffic - before
+    net.crash(1)
+    net.run(DOWN_SECONDS)
+    before = net.traffic.snapshot()
+    net.restart(1)
+    right_after_crash = _right_after(net)
+    crash = net.traffic - before
+    return Row(
+        name,
+        entries,
+        idle.messages() / (IDLE_SECONDS / 60),
+        idle.bytes() / (IDLE_SECONDS / 60),
+        crash.messages(),
+        crash.bytes(),
+        right_after_crash,
+        _right_after_corruption(net),
+    )
+
+
+def _right_after_corruption(net: Network) -> float | None:
+    if net.combination.tables != "stabilising":
+        return None
+    net.corrupt(share=0.2, seed=5)
+    return _right_after(net)
+
+
+def _right_after(net: Network, longest: float = 1_000.0) -> float | None:
+    """Seconds until all tables are as they should be; None where they never are."""
+    since = net.now
+    while net.now - since < longest:
+        errors = net.table_errors()
+        if not errors.missing and not errors.wrong:
+            return round(net.now - since, 2)
+        net.run(STEP_SECONDS)
+    return None
+
+
+def _print(rows: list[Row]) -> None:
+    table = Table("tables", "entries", "idle messages/min", "idle KB/min", "after a crash", "KB", "right after a crash",
+                  "right after corruption")  # fmt: skip
+    for row in rows:
+        table.add_row(
+            row.upkeep,
+            f"{row.entries:,}",
+            f"{row.idle_messages_per_minute:,.0f}",
+            f"{row.idle_bytes_per_minute / 1000:,.1f}",
+            f"{row.crash_messages:,}",
+            f"{row.crash_bytes / 1000:,.1f}",
+            _seconds(row.right_after_crash),
+            _seconds(row.right_after_corruption),
+        )
+    Console().print(table)
+
+
+def _seconds(value: float | None) -> str:
+    return "never" if value is None else f"{value:g} s"
+
+
+if __name__ == "__main__":
+    sys.exit(main())
