@@ -305,11 +305,13 @@ class Network(ObservedNetwork):
         self._disturb()
         bound = self.stabilisation_bound
         self._wrong_until = inf if bound is None else max(self._wrong_until, self.now + bound)
-        # Events under way meet them as well, and so do confirmed ones that are still to be delivered.
+        # Events under way meet them as well, and so do those that are still to be delivered or repeated.
         under_way = {event for host in self._engine.hosts for event in host.disk.unfinished_events()}
         self.history.corrupted.add(self.history.rests)
         self.history.corrupted.update(
-            each.after for each in self.history.publications if each.confirm and each.event.id in under_way
+            each.after
+            for each in self.history.publications
+            if each.confirm and (each.event.id in under_way or each.event.id not in self.history.accepted)
         )
         done = Corruption()
         for host in chosen:
