@@ -615,7 +615,7 @@ class Broker:
         forwarding = self._make_forwarding(homes, max(version % _MAX_TABLE_VERSION, int(self._now * 1e6)) + 1)
         matcher = self.combination.forward.matcher if self._router.has_index else None
         interest = RebuiltInterest(self._over_links(forwarding, homes), matcher)
-        return TableRebuild(self.tables, self._make_tables(interest, homes, self._effects), interest, forwarding, homes)
+        return TableRebuild(self.tables, self._make_tables(interest, homes, self._effects), interest, forwarding)
 
     def _adopt(self, rebuild: TableRebuild) -> None:
         """Take rebuilt tables into use."""

@@ -16,13 +16,14 @@ contradict each other. They note it, and the broker rebuilds all of them before 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
+from functools import partial
 from typing import Final, NamedTuple
 
 from palio.filters.filter import Filter
 from palio.routing.effects import Client
 from palio.routing.forwarding.filter_index import filter_index_of
 from palio.routing.forwarding.strategy import Forwarding
-from palio.routing.home_tables import HomeBrokers, HomeRoutingTables
+from palio.routing.home_tables import HomeRoutingTables
 from palio.routing.interest_index import InterestIndex
 from palio.routing.messages import KEY_BYTES, LOCAL, Advertise, Key, Subscribe
 from palio.routing.routing_tables import RoutingTables
@@ -83,15 +84,10 @@ class _Owned(NamedTuple):
 class TableRebuild:
     """A second set of tables that is being filled. `forwarding` is the one without multicast lists around it."""
 
-    __slots__ = ("_is_begun", "_links", "_pending", "_source", "forwarding", "homes", "interest", "tables")
+    __slots__ = ("_is_begun", "_links", "_pending", "_source", "forwarding", "interest", "tables")
 
     def __init__(
-        self,
-        source: RoutingTables,
-        tables: RoutingTables,
-        interest: RebuiltInterest,
-        forwarding: Forwarding,
-        homes: HomeBrokers | None,
+        self, source: RoutingTables, tables: RoutingTables, interest: RebuiltInterest, forwarding: Forwarding
     ) -> None:
         """`tables` are empty, and report to `interest`; `source` are the tables in use."""
         self._source = source
@@ -101,7 +97,6 @@ class TableRebuild:
         self.tables = tables
         self.interest = interest
         self.forwarding = forwarding
-        self.homes = homes
 
     def advance(self, links: Collection[int], entries: int) -> bool:
         """Take over some more entries of the links in use; whether none is left to be taken."""
@@ -129,14 +124,14 @@ class TableRebuild:
             self._follow(
                 self._source.remote_advertisements.get(link, _NO_FILTERS),
                 self.tables.remote_advertisements.get(link, _NO_FILTERS),
-                lambda key, link=link: self.tables.on_unadvertise(link, key),  # type: ignore[misc]
-                lambda key, link=link: self._take(_Received(True, link, key)),  # type: ignore[misc]
+                partial(self.tables.on_unadvertise, link),
+                partial(self._take_offer, link),
             )
             self._follow(
                 self._source.remote_subscriptions.get(link, _NO_FILTERS),
                 self.tables.remote_subscriptions.get(link, _NO_FILTERS),
-                lambda key, link=link: self.tables.on_unsubscribe(link, key),  # type: ignore[misc]
-                lambda key, link=link: self._take(_Received(False, link, key)),  # type: ignore[misc]
+                partial(self.tables.on_unsubscribe, link),
+                partial(self._take_filter, link),
             )
         self._follow_clients()
         self.tables.discard_updates()
@@ -155,23 +150,24 @@ class TableRebuild:
             yield from (_Received(False, link, key) for key in source.remote_subscriptions.get(link, ()))
 
     def _take(self, item: _Received | _Owned) -> None:
-        source, tables = self._source, self.tables
-        if isinstance(item, _Received) and len(item.key) != KEY_BYTES:
-            return  # no neighbour could have sent it
-        if isinstance(item, _Owned):
-            owned = (source.advertisements if item.is_offer else source.subscriptions).get(item.client, item.name)
-            if owned is not None:
-                add = tables.advertise if item.is_offer else tables.subscribe
-                add(item.client, item.name, owned.filter)
-        elif item.is_offer:
-            offered = source.remote_advertisements.get(item.link, _NO_FILTERS).get(item.key)
-            if offered is not None:
-                tables.on_advertise(item.link, Advertise(item.key, offered))
-        else:
-            wanted = source.remote_subscriptions.get(item.link, _NO_FILTERS).get(item.key)
-            if wanted is not None:
-                home = source.home_of_received(item.key)
-                tables.on_subscribe(item.link, Subscribe(item.key, wanted, home))
+        if isinstance(item, _Received):
+            take = self._take_offer if item.is_offer else self._take_filter
+            take(item.link, item.key)
+            return
+        owned = (self._source.advertisements if item.is_offer else self._source.subscriptions).get(*item[1:])
+        if owned is not None:
+            add = self.tables.advertise if item.is_offer else self.tables.subscribe
+            add(item.client, item.name, owned.filter)
+
+    def _take_offer(self, link: int, key: Key) -> None:
+        offered = self._source.remote_advertisements.get(link, _NO_FILTERS).get(key)
+        if offered is not None and len(key) == KEY_BYTES:  # no neighbour could have sent another key
+            self.tables.on_advertise(link, Advertise(key, offered))
+
+    def _take_filter(self, link: int, key: Key) -> None:
+        wanted = self._source.remote_subscriptions.get(link, _NO_FILTERS).get(key)
+        if wanted is not None and len(key) == KEY_BYTES:
+            self.tables.on_subscribe(link, Subscribe(key, wanted, self._source.home_of_received(key)))
 
     def _follow_links(self, links: Collection[int]) -> None:
         for link in [each for each in self._links if each not in links]:
