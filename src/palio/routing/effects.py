@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from palio.filters.filter import Filter
 from palio.routing.messages import (
-    UNKNOWN_AGE,
+    BEGINS_AT_BROKER,
     Answer,
     BrokerLogPage,
     ClientRequest,
@@ -58,7 +58,7 @@ class BatchRequest(Struct, frozen=True, gc=False):
 
     batch: EventBatch
     body: bytes
-    age: int = UNKNOWN_AGE
+    age: int = BEGINS_AT_BROKER
     aged_at: int = 0
 
 

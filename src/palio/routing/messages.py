@@ -20,6 +20,7 @@ Time: TypeAlias = Annotated[float, Meta(ge=-1e300)]
 Duration: TypeAlias = Annotated[float, Meta(ge=0)]
 Key: TypeAlias = Annotated[bytes, Meta(min_length=16, max_length=16)]
 UNKNOWN_AGE: Final = -1  # of an event, where no bound on a delay was known on its way
+BEGINS_AT_BROKER: Final = -2  # age of an event whose publisher knows none: it begins where the event is accepted
 LOCAL: Final = 0  # the interface of a broker's own clients; links to neighbours are numbered from 1
 
 
@@ -422,7 +423,7 @@ class PublishClient(Struct, frozen=True, array_like=True, tag=36):
 
     `number` is the client's own, and the answer repeats it: `Refused`, or `Accepted` where `confirm` asks for it.
     `publisher` is the principal that publishes it, by which duplicates are known; empty for the client's name. `age`
-    and `aged_at` are those of `Publish`, by the clock of the broker.
+    and `aged_at` are those of `Publish`, by the clock of the broker; `BEGINS_AT_BROKER` is 0 when it is accepted.
     """
 
     body: bytes
@@ -430,7 +431,7 @@ class PublishClient(Struct, frozen=True, array_like=True, tag=36):
     number: int = 0
     confirm: bool = False
     publisher: str = ""
-    age: int = UNKNOWN_AGE
+    age: int = BEGINS_AT_BROKER
     aged_at: int = 0
 
 

@@ -17,9 +17,9 @@ from itertools import count
 from math import inf, isfinite
 from secrets import token_hex
 from types import TracebackType
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias, get_args
 
-from palio.errors import ConnectionFailed, ExpiredOffset, InvalidArgument, LivesElsewhere, PalioError
+from palio.errors import ConnectionFailed, ExpiredOffset, InvalidArgument, LivesElsewhere, PalioError, Refused
 from palio.events import Event
 from palio.events.batches import BATCH_ROWS, MAX_BATCH_EVENT_BYTES, EventBatch, batches_of
 from palio.filters.filter import Filter
@@ -28,6 +28,7 @@ from palio.network.addresses import Address, parse_addresses
 from palio.network.client.connection import Connection
 from palio.network.client.event_stream import (
     CREDIT_WINDOW_EVENTS,
+    Late,
     ReceivedEvent,
     StreamTable,
     Stretch,
@@ -72,6 +73,7 @@ from palio.routing.codec import decode_event
 from palio.routing.columnar_codec import encode_batch
 from palio.routing.durable_settings import DurableSettings
 from palio.routing.messages import Confirm, Past
+from palio.routing.upkeep.timeliness import Age
 
 _CLOSE_SYNC_SECONDS: Final = 2.0  # for refusals of unconfirmed events that are still under way at the end
 _Event: TypeAlias = Event | Mapping[str, Any] | str | bytes
@@ -241,6 +243,8 @@ class Broker:
         completeness: bool = False,
         on_complete: Callable[[Stretch], None] | None = None,
         lease: float | None = None,
+        timely: float | None = None,
+        late: Late = "mark",
     ) -> Subscription:
         """Subscribe to the events that match a condition; `async with` it, then `async for` them.
 
@@ -266,6 +270,10 @@ class Broker:
         With a `lease` of some seconds the broker ends the subscription so long after it last heard of it. This client
         extends it by itself while its event loop runs, so that only one that hangs or is cut off lets it end; `extend`
         extends it at once. A filter that is `valid_for` some seconds is extended by `extend` alone.
+
+        With `timely` an event is late unless it is known to be at most so many seconds old when it is taken:
+        `event.is_late` says so, or with `late="drop"` late events are dropped here and counted in `late`. The brokers
+        need timeliness (`palio serve --timeliness`).
         """
         wanted = _to_filter(where, language)
         membership = _membership(durable, group, key, ack_timeout)
@@ -277,6 +285,7 @@ class Broker:
         if window is None:
             window = CREDIT_WINDOW_EVENTS if membership is None else DEFAULT_WINDOW_EVENTS
         check_number("window", window, 1)
+        threshold = self._timely_threshold(timely, late, durable is not None)
         made = Subscription(
             self,
             name,
@@ -293,7 +302,23 @@ class Broker:
             lease,
         )
         made.on_complete = on_complete
+        made.timely, made.drops_late = threshold, late == "drop"
         return made
+
+    def _timely_threshold(self, timely: float | None, late: Late, durable: bool) -> float | None:
+        if late not in get_args(Late):
+            raise InvalidArgument(f"late events are one of {', '.join(get_args(Late))}, not {late!r:.40}")
+        if timely is None:
+            if late == "drop":
+                raise InvalidArgument("late events are dropped by their age: say how old they may be, timely=0.05")
+            return None
+        if type(timely) not in (int, float) or not 0 < timely < inf:
+            raise InvalidArgument(f"timely is a number of seconds above 0, not {timely!r:.80}")
+        if late == "drop" and durable:
+            raise InvalidArgument("a durable subscription loses no events; take late='mark'")
+        if not self.connection.clock.is_on:
+            raise Refused("the broker bounds no delays; it is started with --timeliness")
+        return timely
 
     def subscribe_many(
         self,
@@ -361,7 +386,7 @@ class Broker:
         body = codec.encode_event(Event.read(event))
         self.connection.check_event(len(body))
         if not confirm:
-            frame = protocol.encode(Publish(0, body))
+            frame = protocol.encode(Publish(0, body, b"", *self.connection.clock.publication_age()))
             self._has_unconfirmed = True
             if self.connection.is_writable:  # the common case, without a turn of the event loop
                 self.connection.send_event(frame)
@@ -373,7 +398,8 @@ class Broker:
         assert self._window is not None
         await self._window.acquire()
         # The place in the window is free when the broker has answered, also if this call was cancelled meanwhile.
-        await self.connection.request(lambda number: Publish(number, body), self._window.release)
+        age = self.connection.clock.publication_age()
+        await self.connection.request(lambda number: Publish(number, body, b"", *age), self._window.release)
 
     def raise_refused(self) -> None:
         """Raise the refusal of an unconfirmed event that no call has raised yet."""
@@ -446,10 +472,11 @@ class Broker:
             await self._publish_batch(batch.slice(half, len(batch) - half), confirm)
             return
         assert self._pacer is not None
+        age = self.connection.clock.publication_age()  # before it waits: an event is as old as its publication
         await self._pacer.wait(len(batch))
         if not confirm:
             self._has_unconfirmed = True
-            await self.connection.send_event_when_writable(protocol.encode(PublishColumns(0, body)))
+            await self.connection.send_event_when_writable(protocol.encode(PublishColumns(0, body, *age)))
             self.raise_refused()
             return
         assert self._window is not None
@@ -462,7 +489,7 @@ class Broker:
             for _ in range(len(batch)):
                 window.release()
 
-        await self.connection.request(lambda number: PublishColumns(number, body), release)
+        await self.connection.request(lambda number: PublishColumns(number, body, *age), release)
 
     async def advertise(self, where: str | Filter, *, language: str = "sql") -> None:
         """Announce what this program is going to publish; a filter with a validity must be advertised again in time."""
@@ -559,7 +586,8 @@ class Broker:
         if stream is None:
             return  # left meanwhile; the broker did not know yet
         if kind is Delivery:
-            stream.put(message.body, (message.name,), message.stamps, message.number, message.deliveries)
+            age = Age(message.age, message.aged_at)
+            stream.put(message.body, (message.name,), message.stamps, message.number, message.deliveries, age)
         elif kind is Cancelled:
             stream.on_cancelled(message.name)
         elif kind is Elsewhere:
