@@ -33,8 +33,9 @@ from palio.events import Event
 from palio.filters.filter import Filter
 from palio.network.store.sqlite import SqliteStore
 from palio.routing import codec
+from palio.routing.client_messages import SubscribeClient
 from palio.routing.effects import Queued, Record
-from palio.routing.messages import EventId, Publish, SubscribeClient
+from palio.routing.messages import EventId, Publish
 
 _GROUP: Final = 1_000  # entries that are submitted together
 _NAMES_PER_PRINCIPAL: Final = 1_000

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import re
 import signal
 import time
 from collections.abc import Iterator
@@ -97,6 +99,22 @@ def test_a_subscription_with_a_lease_prints_events_like_any_other(broker: Broker
     with subscribed(broker.url, "price > 100", "--for", "10m", "--count", "1") as subscriber:
         assert command("publish", '{"price": 120}', "--connect", broker.url)[0] == 0
         assert json.loads(subscriber.end()[1]) == {"price": 120}
+
+
+def test_a_publisher_that_is_interrupted_says_what_was_confirmed(broker: Broker) -> None:
+    reading, writing = os.pipe()
+    with (
+        subscribed(broker.url, "x > 0", "--count", "2") as subscriber,
+        os.fdopen(reading, "rb") as stdin,
+        os.fdopen(writing, "wb", buffering=0) as stream,
+        running(Process("publish", "--connect", broker.url, stdin=stdin)) as publisher,
+    ):
+        stream.write(b'{"x": 1}\n{"x": 2}\n')
+        assert subscriber.end()[0] == 0  # both are published, and their confirmations are at least under way
+        publisher.send(signal.SIGINT)
+        code, _, said = publisher.end()
+        assert code == 130
+        assert re.search(r"^[0-2] events? confirmed; later ones may have been published too$", said, re.MULTILINE)
 
 
 def test_an_interrupt_ends_a_subscriber_and_its_subscription(broker: Broker) -> None:

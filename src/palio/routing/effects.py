@@ -14,16 +14,15 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TypeAlias
 from msgspec import Struct
 
 from palio.filters.filter import Filter
+from palio.routing.client_messages import Answer, ClientRequest, Refusal
 from palio.routing.messages import (
     BEGINS_AT_BROKER,
-    Answer,
+    LOCAL,
     BrokerLogPage,
-    ClientRequest,
     EventId,
     Message,
     Publish,
     PublishColumns,
-    Refusal,
 )
 
 if TYPE_CHECKING:
@@ -177,10 +176,11 @@ class Recipient(NamedTuple):
 
 
 class Deliver(Struct, frozen=True, gc=False):
-    """One event to several clients, each once."""
+    """One event to several clients, each once; `link` is where it came from, or `LOCAL`."""
 
     clients: tuple[Recipient, ...]
     event: Publish
+    link: int = LOCAL
 
 
 class BatchRecipient(NamedTuple):
@@ -199,10 +199,11 @@ class DeliverColumns(Struct, frozen=True, gc=False):
 
 
 class Reply(NamedTuple):
-    """An answer to a client."""
+    """An answer to a client; `event` is the one that an `Accepted` confirms, unless it was accepted before."""
 
     client: Client
     answer: Answer
+    event: EventId | None = None
 
 
 class Record(NamedTuple):

@@ -318,6 +318,7 @@ class BrokerOptions(Options):
     name: ClassVar[str] = "every broker"
 
     queue: int = _count(0, 10_000, is_local=True)
+    queue_bytes: int = _count(0, 64 * 2**20, is_local=True)
     spill: int = _count(1, 10_000)
     spill_bytes: int = _count(1, 256 * 2**20, is_local=True)
     window: int = _count(1, 1_000)

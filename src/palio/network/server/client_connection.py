@@ -70,8 +70,9 @@ from palio.network.server.durable_subscriptions import request_durable
 from palio.network.server.log_queries import answer_log_query
 from palio.network.server.session import Session
 from palio.routing import messages as routed
+from palio.routing.client_messages import ForgetClient, Past, ReplayClient
 from palio.routing.columnar_codec import MAX_BATCH_ROWS
-from palio.routing.messages import BEGINS_AT_BROKER, ClockReference, ForgetClient, Past, ReplayClient
+from palio.routing.messages import BEGINS_AT_BROKER, ClockReference
 from palio.routing.upkeep.timeliness import AGE_FROM_HERE, UNKNOWN, Age, LinkDelays, clock_reading
 
 if TYPE_CHECKING:
@@ -99,7 +100,7 @@ class ClientConnection:
         self._channel = channel
         self._confirmed: list[int] = []
         self._queries = 0
-        self._submit = session.submit  # bound once, for the hot path
+        self._submit = session.publications.submit  # bound once, for the hot path
         self._max_filter_frame_bytes = server.settings.limits.filter_bytes + _FRAME_OVERHEAD_BYTES
         channel.receiver = self
         channel.may_defer = True
@@ -111,7 +112,7 @@ class ClientConnection:
         session.on_cancelled = self._on_cancelled
         session.on_withdrawn = self._on_withdrawn
         session.on_moved = self._on_moved
-        session.on_refused = partial(self._answer, 0)
+        session.publications.on_refused = partial(self._answer, 0)
         # Bounds on delays to and from this client, where the brokers bound delays at all.
         self._ages = server.host.node.ages
         self._delays = None if self._ages is None else LinkDelays(self._ages.drift)
@@ -285,7 +286,7 @@ class ClientConnection:
 
     def _publish_columns(self, message: PublishColumns) -> None:
         on_answer = partial(self._answer, message.request) if message.request else None
-        self.session.submit_columns(message.body, on_answer, self._published_age(message))
+        self.session.publications.submit_columns(message.body, on_answer, self._published_age(message))
 
     def _published_age(self, message: Publish | PublishColumns) -> Age:
         """The age of an event that the client published, by the clock of this broker."""
