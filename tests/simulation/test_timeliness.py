@@ -51,6 +51,19 @@ def test_on_steady_links_the_bound_is_a_round_trip_at_most() -> None:
     assert not delivery.is_timely(0.15)
 
 
+def test_traffic_of_one_link_does_not_put_off_the_references_of_others() -> None:
+    net = Network.line(4, options={"timeliness": True, "max_drift": 1e-4, "drift": 1e-4, "delay": 0.005}, seed=7)
+    desk = net.subscribe(3, "x > 0")
+    net.run()
+    # Often enough that each event makes its receiver tell the sender of a better helper.
+    for _ in range(400):
+        net.publish(0, {"x": 1}, settled=False)
+        net.run(0.73)
+    ages = [each.age for each in net.deliveries_of(desk)][20:]
+    # Three round trips of 10 ms, and twice the drift of the five seconds between references.
+    assert all(age is not None and age <= 0.034 for age in ages)
+
+
 def test_ages_grow_by_the_time_that_an_event_waits_at_a_broker() -> None:
     net = Network.line(3, options={**TIMELY, "delay": 0.01, "disk": 2.0})
     net.subscribe(2, "x > 0", durable=True)

@@ -64,6 +64,9 @@ _AXES: Final = ("propagation", "forwarding", "tables", "crash_log", "paths")
 @click.option("--sealing-keys", type=_FILE, metavar="FILE",
               help="Keys of sealed events, at edge brokers; inner brokers have --option sealed=true.")  # fmt: skip
 @click.option("--stamps", is_flag=True, help="Record for subscribers when events passed which links.")
+@click.option(
+    "--timeliness", is_flag=True, help="Bound how old events are when they arrive, without synchronised clocks."
+)
 @click.option("--insecure", is_flag=True, help="Listen beyond this machine without TLS and tokens.")
 @click.option("--log-level", "log_levels", multiple=True, metavar="LEVEL",
               help="debug, info, warning or error; MODULE=LEVEL, such as links=debug, is of one module; "
@@ -137,8 +140,10 @@ def _settings(config: Path | None, given: dict[str, Any]) -> Settings:
         changes["log"] = _log_changes(settings.log, given["log_levels"], given["as_json"])
     if given["relaxed"]:
         changes["safety"] = "relaxed"
-    if given["options"]:
-        changes["options"] = dict(map(parse_option, given["options"]))
+    options = {"timeliness": True} if given["timeliness"] else {}
+    options |= dict(map(parse_option, given["options"]))
+    if options:
+        changes["options"] = options
     if given["tls"]:
         certificate, key = given["tls"]
         changes["tls"] = {"certificate": certificate, "key": key, "client_authority": given["authority"]}

@@ -123,10 +123,14 @@ def _rates(rates: dict[str, float]) -> str:
 
 
 def _neighbours(found: dict[str, Any]) -> Table:
-    table = terminal.table("address", "broker", terminal.numbers("waiting"), "")
+    has_bounds = any(each["delay_bound"] is not None for each in found["neighbours"])
+    bound = [terminal.numbers("delay at most")] if has_bounds else []
+    table = terminal.table("address", "broker", terminal.numbers("waiting"), *bound, "")
     for each in found["neighbours"]:
         state = Text("up", style="good") if each["up"] else Text(each["reason"] or "away", style="bad")
-        table.add_row(each["address"], str(each["node"] or ""), f"{each['queued']:,}", state)
+        seconds = each["delay_bound"]
+        bounded = ["" if seconds is None else terminal.duration(seconds)] if has_bounds else []
+        table.add_row(each["address"], str(each["node"] or ""), f"{each['queued']:,}", *bounded, state)
     return table
 
 

@@ -51,10 +51,10 @@ def subscribe(
 ) -> None:
     """Print the events that match a condition as they come, each as JSON on a line, until Ctrl-C.
 
-    With --json each line has the event's id, source and time beside its data and, if brokers run with --stamps, the
-    links that it passed. An event of a --durable subscription or of a --group is acknowledged after it is printed.
-    One program at a time reads a durable subscription; the members of a group share one, and each event is printed by
-    one of them.
+    With --json each line has the event's id, source and time beside its data and, if brokers run with --timeliness,
+    the seconds that it is old at most, with --stamps the links that it passed. An event of a --durable subscription or
+    of a --group is acknowledged after it is printed. One program at a time reads a durable subscription; the members of
+    a group share one, and each event is printed by one of them.
 
     Limits of a durable subscription that are given replace all that it has; without any, it keeps those. `palio durable
     limit` changes one at a time.
@@ -115,6 +115,8 @@ def _envelope(event: ReceivedEvent) -> dict[str, Any]:
         envelope["source"] = event.source
     if event.time is not None:
         envelope["time"] = event.time.isoformat()
+    if event.age is not None:
+        envelope["age"] = event.age
     if event.stamps:
         envelope["stamps"] = [stamp._asdict() for stamp in event.stamps]
     return {**envelope, "data": terminal.as_json(event)}

@@ -15,7 +15,7 @@ from palio.filters.filter import Filter
 from palio.routing import codec
 from palio.routing.client_messages import Complete, Confirm, Past
 from palio.routing.durable_settings import DurableSettings
-from palio.routing.messages import Duration, Time
+from palio.routing.messages import BEGINS_AT_BROKER, UNKNOWN_AGE, ClockReference, Duration, Time
 
 VERSION: Final = 1
 KEY_ID_BYTES: Final = 8  # of a key for sealed datagrams
@@ -92,7 +92,8 @@ class Welcome(Struct, frozen=True, array_like=True, tag=82):
     """Answer of the broker to a client's greeting: its number, its incarnation and its limits.
 
     `window` bounds the confirmed events in flight; `events_left` may be published at once now. `batch_events` bounds
-    the events of one `PublishColumns`; a broker with 0 takes none.
+    the events of one `PublishColumns`; a broker with 0 takes none. `max_drift` is the highest relative error of clocks
+    by which it bounds delays; one with 0 bounds none, and exchanges no `ClockReference`.
     """
 
     version: int
@@ -105,6 +106,7 @@ class Welcome(Struct, frozen=True, array_like=True, tag=82):
     events_per_second: Duration = inf
     events_left: Duration = inf
     batch_events: int = 0
+    max_drift: Annotated[float, Meta(ge=0, lt=1)] = 0.0
 
 
 class GroupMembership(Struct, frozen=True, array_like=True):
@@ -181,21 +183,30 @@ class Unadvertise(Struct, frozen=True, array_like=True, tag=87):
 
 
 class Publish(Struct, frozen=True, array_like=True, tag=88):
-    """A published event; with a request number it is confirmed, without one (0) it may be lost."""
+    """A published event; with a request number it is confirmed, without one (0) it may be lost.
+
+    `age` is the highest age that it may have had at the reading `aged_at` of the client's clock, in nanoseconds; -1 is
+    unknown, and with -2 it begins at the broker.
+    """
 
     request: int
     body: bytes
     header: bytes = b""
+    age: int = BEGINS_AT_BROKER
+    aged_at: int = 0
 
 
 class PublishColumns(Struct, frozen=True, array_like=True, tag=93):
     """A batch of published events as columns (`routing.columnar_codec`), accepted as a whole or not at all.
 
-    With a request number all of them are confirmed by one answer, without one (0) any may be lost.
+    With a request number all of them are confirmed by one answer, without one (0) any may be lost. `age` and `aged_at`
+    are those of `Publish`.
     """
 
     request: int
     body: bytes
+    age: int = BEGINS_AT_BROKER
+    aged_at: int = 0
 
 
 class More(Struct, frozen=True, array_like=True, tag=89):
@@ -294,25 +305,33 @@ class Ping(Struct, frozen=True, array_like=True, tag=92):
 
 
 class Delivery(Struct, frozen=True, array_like=True, tag=100):
-    """An event of a durable subscription, with the number by which it is acknowledged."""
+    """An event of a durable subscription, with the number by which it is acknowledged.
+
+    `age` is the highest age that it may have had at the reading `aged_at` of the broker's clock, in nanoseconds; below
+    0 it is unknown.
+    """
 
     name: str
     body: bytes
     number: int
     stamps: bytes = b""  # times at which it passed links (`routing.codec`)
     deliveries: int = 1  # 1 + the number of its deliveries that have failed
+    age: int = UNKNOWN_AGE
+    aged_at: int = 0
 
 
 class Matched(Struct, frozen=True, array_like=True, tag=107):
     """An event of subscriptions without acknowledgement, once for all that match, by the numbers of their requests.
 
     The same sets of numbers come again and again, so that they are encoded apart (`encode_numbers`, `decode_numbers`)
-    and both ends remember the result.
+    and both ends remember the result. `age` and `aged_at` are those of `Delivery`.
     """
 
     subscriptions: Raw
     body: bytes
     stamps: bytes = b""
+    age: int = UNKNOWN_AGE
+    aged_at: int = 0
 
 
 class MatchedMany(Struct, frozen=True, array_like=True, tag=115):
@@ -321,6 +340,8 @@ class MatchedMany(Struct, frozen=True, array_like=True, tag=115):
     subscriptions: Raw
     bodies: tuple[bytes, ...]
     stamps: bytes = b""
+    age: int = UNKNOWN_AGE
+    aged_at: int = 0
 
 
 class MatchedColumns(Struct, frozen=True, array_like=True, tag=116):
@@ -332,6 +353,8 @@ class MatchedColumns(Struct, frozen=True, array_like=True, tag=116):
     groups: tuple[tuple[Raw, bytes], ...]
     body: bytes
     stamps: bytes = b""
+    age: int = UNKNOWN_AGE
+    aged_at: int = 0
 
 
 class Done(Struct, frozen=True, array_like=True, tag=101):
@@ -448,6 +471,7 @@ FromClient: TypeAlias = (
     | Forget
     | Drain
     | Sync
+    | ClockReference
     | Ping
     | Goodbye
 )
@@ -467,6 +491,7 @@ FromServer: TypeAlias = (
     | StatusAnswer
     | LogAnswer
     | ReplayAnswer
+    | ClockReference
     | Ping
     | Goodbye
 )

@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from palio.filters.filter import Filter
 from palio.routing.durable_settings import DurableSettings
-from palio.routing.messages import UNKNOWN_AGE, HomeBroker, PastEvent, Time
+from palio.routing.messages import BEGINS_AT_BROKER, HomeBroker, PastEvent, Time
 
 Confirm: TypeAlias = Literal["no", "edge", "network"]
 Refusal: TypeAlias = Literal["refused", "unadvertised", "busy", "full", "broken"]
@@ -58,7 +58,7 @@ class PublishClient(Struct, frozen=True, array_like=True, tag=36):
 
     `number` is the client's own, and the answer repeats it: `Refused`, or `Accepted` where `confirm` asks for it.
     `publisher` is the principal that publishes it, by which duplicates are known; empty for the client's name. `age`
-    and `aged_at` are those of `Publish`, by the clock of the broker.
+    and `aged_at` are those of `Publish`, by the clock of the broker; `BEGINS_AT_BROKER` is 0 when it is accepted.
     """
 
     body: bytes
@@ -66,7 +66,7 @@ class PublishClient(Struct, frozen=True, array_like=True, tag=36):
     number: int = 0
     confirm: bool = False
     publisher: str = ""
-    age: int = UNKNOWN_AGE
+    age: int = BEGINS_AT_BROKER
     aged_at: int = 0
 
 

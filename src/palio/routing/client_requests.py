@@ -46,7 +46,7 @@ from palio.routing.effects import BatchRequest, Client, Effect, NotPersisted, Pe
 from palio.routing.event_batches import BatchArrival
 from palio.routing.event_router import EventRouter
 from palio.routing.log_replay import LogReplay
-from palio.routing.messages import LOCAL, Announce, EventId, Publish, PublishColumns
+from palio.routing.messages import LOCAL, UNKNOWN_AGE, Announce, EventId, Publish, PublishColumns
 from palio.routing.propagation.neighbour_updates import is_advertised
 from palio.routing.routing_tables import RoutingTables
 from palio.routing.sealing import Keyring
@@ -353,14 +353,14 @@ class ClientRequests:
         """Admit the events of a batch: together, or one by one where advertisements or watermarks look at each."""
         if self.must_advertise or self.completeness is not None:
             for body in bodies_of(request.batch):
-                self._publish(client, PublishClient(body))
+                self._publish(client, PublishClient(body, age=request.age, aged_at=request.aged_at))
             return
         count = len(request.batch)
         id = EventId(self.node, self.incarnation, self._sequence + 1)
         number = self._published.get(client, 0) + 1
         tree = self.links.tree  # None where the network has no circles
         epoch = 0 if tree is None else tree.epoch
-        age, aged_at = request.age, request.aged_at
+        age, aged_at = max(request.age, UNKNOWN_AGE), request.aged_at
         message = PublishColumns(id, count, request.body, epoch=epoch, publisher=number, age=age, aged_at=aged_at)
         self._sequence += count
         self._published[client] = number + count - 1
@@ -372,7 +372,7 @@ class ClientRequests:
         number = self._published.get(client, 0) + ahead
         tree = self.links.tree  # None where the network has no circles
         epoch = 0 if tree is None else tree.epoch
-        age, aged_at = request.age, request.aged_at
+        age, aged_at = max(request.age, UNKNOWN_AGE), request.aged_at
         event = Publish(id, request.body, request.header, epoch=epoch, publisher=number, age=age, aged_at=aged_at)
         return Arrival(LOCAL, event)
 

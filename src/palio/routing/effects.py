@@ -15,7 +15,15 @@ from msgspec import Struct
 
 from palio.filters.filter import Filter
 from palio.routing.client_messages import Answer, ClientRequest, Refusal
-from palio.routing.messages import LOCAL, UNKNOWN_AGE, BrokerLogPage, EventId, Message, Publish, PublishColumns
+from palio.routing.messages import (
+    BEGINS_AT_BROKER,
+    LOCAL,
+    BrokerLogPage,
+    EventId,
+    Message,
+    Publish,
+    PublishColumns,
+)
 
 if TYPE_CHECKING:
     from palio.events.batches import EventBatch, Rows
@@ -49,7 +57,7 @@ class BatchRequest(Struct, frozen=True, gc=False):
 
     batch: EventBatch
     body: bytes
-    age: int = UNKNOWN_AGE
+    age: int = BEGINS_AT_BROKER
     aged_at: int = 0
 
 

@@ -20,6 +20,7 @@ Duration: TypeAlias = Annotated[float, Meta(ge=0)]
 Key: TypeAlias = Annotated[bytes, Meta(min_length=16, max_length=16)]
 KEY_BYTES: Final = 16
 UNKNOWN_AGE: Final = -1  # of an event, where no bound on a delay was known on its way
+BEGINS_AT_BROKER: Final = -2  # age of an event whose publisher knows none: it begins where the event is accepted
 LOCAL: Final = 0  # the interface of a broker's own clients; links to neighbours are numbered from 1
 
 

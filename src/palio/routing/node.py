@@ -93,7 +93,16 @@ _REFERENCES_INTERVAL_SECONDS: Final = 5.0  # on an idle link; two drifts of 100 
 class Node:
     """One broker and its links."""
 
-    __slots__ = ("_has_streams_only", "_identity", "_session", "_sessions", "_wall_clock", "ages", "broker")
+    __slots__ = (
+        "_has_streams_only",
+        "_identity",
+        "_is_reference_timer_set",
+        "_session",
+        "_sessions",
+        "_wall_clock",
+        "ages",
+        "broker",
+    )
 
     def __init__(
         self,
@@ -119,6 +128,7 @@ class Node:
         self._has_streams_only = self._session is None
         self._sessions: dict[int, LinkSession] = {}
         self._wall_clock = wall_clock
+        self._is_reference_timer_set = False
         self.ages = AgeHeaders(combination.broker.max_drift) if combination.has_timeliness else None
 
     def handle_batch(self, inputs: Sequence[NodeInput], now: float) -> list[NodeEffect]:
@@ -135,6 +145,7 @@ class Node:
             elif isinstance(each, TimerFired) and each.name.startswith("link "):
                 self._on_link_timer(int(each.name.removeprefix("link ")), touched, out, now)
             elif self.ages is not None and each == TimerFired(_REFERENCES_TIMER):
+                self._is_reference_timer_set = False
                 self.ages.renew()
             else:
                 out.inputs.append(each)  # type: ignore[arg-type]
@@ -201,7 +212,9 @@ class Node:
         references = ages.references(clock_reading(now))
         for link, reference in references:
             self._send(Send((link,), reference), touched, out, now)
-        if references:
+        # Not set anew with every reference: those that the traffic of one link causes would put off all others.
+        if references and not self._is_reference_timer_set:
+            self._is_reference_timer_set = True
             out.effects.append(SetTimer(_REFERENCES_TIMER, _REFERENCES_INTERVAL_SECONDS, upkeep=True))
 
     def _send(self, send: Send, touched: dict[int, LinkSession], out: SessionOutput, now: float) -> None:

@@ -21,7 +21,7 @@ from palio.errors import ConnectionFailed, InvalidArgument
 from palio.events import Event
 from palio.filters.filter import Filter
 from palio.network.client.broker import Broker, connect
-from palio.network.client.event_stream import ReceivedEvent, Stretch
+from palio.network.client.event_stream import Late, ReceivedEvent, Stretch
 from palio.network.client.log_pages import LogPage, ReplayPage
 from palio.network.client.request_reply import Request, Requests
 from palio.network.client.subscription import Subscription, SubscriptionSet
@@ -82,6 +82,20 @@ class BlockingEvent(Event):
         """1 + the number of deliveries that have failed."""
         return self._received.deliveries
 
+    @property
+    def age(self) -> float | None:
+        """The highest age that it may have had when it was taken, in seconds; None where it is unknown."""
+        return self._received.age
+
+    def is_timely(self, seconds: float) -> bool:
+        """Whether the event is known to have been at most so old when it was taken."""
+        return self._received.is_timely(seconds)
+
+    @property
+    def is_late(self) -> bool:
+        """Whether the event is not known to be as young as its subscription asked for (`timely`)."""
+        return self._received.is_late
+
     def ack(self) -> None:
         """Acknowledge the event: a durable subscription will not deliver it again."""
         self._loop.wait(self._received.ack())
@@ -118,6 +132,11 @@ class _BlockingStream(Generic[_Stream]):
     @property
     def dropped(self) -> int:
         return self._subscription.dropped
+
+    @property
+    def late(self) -> int:
+        """The number of events that were dropped here because they were late."""
+        return self._subscription.late
 
     def __enter__(self) -> Self:
         self._loop.wait(self._subscription.__aenter__())
@@ -270,6 +289,8 @@ class BlockingBroker:
         completeness: bool = False,
         on_complete: Callable[[Stretch], None] | None = None,
         lease: float | None = None,
+        timely: float | None = None,
+        late: Late = "mark",
     ) -> BlockingSubscription:
         # A coroutine, though it awaits nothing: the client is used by the loop's thread alone.
         async def subscribe() -> Subscription:
@@ -290,6 +311,8 @@ class BlockingBroker:
                 completeness=completeness,
                 on_complete=on_complete,
                 lease=lease,
+                timely=timely,
+                late=late,
             )
 
         return BlockingSubscription(self._loop.wait(subscribe()), self._loop)

@@ -15,14 +15,15 @@ from itertools import count
 from math import inf
 from secrets import token_hex
 from types import TracebackType
-from typing import Any
+from typing import Any, get_args
 
-from palio.errors import ConnectionFailed, InvalidArgument, LivesElsewhere, PalioError
+from palio.errors import ConnectionFailed, InvalidArgument, LivesElsewhere, PalioError, Refused
 from palio.filters.filter import Filter
 from palio.network.addresses import Address, parse_addresses
 from palio.network.client.connection import Connection
 from palio.network.client.event_stream import (
     CREDIT_WINDOW_EVENTS,
+    Late,
     ReceivedEvent,
     StreamTable,
     Stretch,
@@ -61,6 +62,7 @@ from palio.network.protocol import (
 )
 from palio.routing.client_messages import Confirm
 from palio.routing.durable_settings import DurableSettings
+from palio.routing.upkeep.timeliness import Age
 
 
 def connect(
@@ -217,6 +219,8 @@ class Broker:
         completeness: bool = False,
         on_complete: Callable[[Stretch], None] | None = None,
         lease: float | None = None,
+        timely: float | None = None,
+        late: Late = "mark",
     ) -> Subscription:
         """Subscribe to the events that match a condition; `async with` it, then `async for` them.
 
@@ -242,6 +246,10 @@ class Broker:
         With a `lease` of some seconds the broker ends the subscription so long after it last heard of it. This client
         extends it by itself while its event loop runs, so that only one that hangs or is cut off lets it end; `extend`
         extends it at once. A filter that is `valid_for` some seconds is extended by `extend` alone.
+
+        With `timely` an event is late unless it is known to be at most so many seconds old when it is taken:
+        `event.is_late` says so, or with `late="drop"` late events are dropped here and counted in `late`. The brokers
+        need timeliness (`palio serve --timeliness`).
         """
         wanted = _to_filter(where, language)
         membership = _membership(durable, group, key, ack_timeout)
@@ -253,6 +261,7 @@ class Broker:
         if window is None:
             window = CREDIT_WINDOW_EVENTS if membership is None else DEFAULT_WINDOW_EVENTS
         check_number("window", window, 1)
+        threshold = self._timely_threshold(timely, late, durable is not None)
         made = Subscription(
             self,
             name,
@@ -269,7 +278,23 @@ class Broker:
             lease,
         )
         made.on_complete = on_complete
+        made.timely, made.drops_late = threshold, late == "drop"
         return made
+
+    def _timely_threshold(self, timely: float | None, late: Late, durable: bool) -> float | None:
+        if late not in get_args(Late):
+            raise InvalidArgument(f"late events are one of {', '.join(get_args(Late))}, not {late!r:.40}")
+        if timely is None:
+            if late == "drop":
+                raise InvalidArgument("late events are dropped by their age: say how old they may be, timely=0.05")
+            return None
+        if type(timely) not in (int, float) or not 0 < timely < inf:
+            raise InvalidArgument(f"timely is a number of seconds above 0, not {timely!r:.80}")
+        if late == "drop" and durable:
+            raise InvalidArgument("a durable subscription loses no events; take late='mark'")
+        if not self.connection.clock.is_on:
+            raise Refused("the broker bounds no delays; it is started with --timeliness")
+        return timely
 
     def subscribe_many(
         self,
@@ -477,7 +502,8 @@ class Broker:
         if stream is None:
             return  # left meanwhile; the broker did not know yet
         if kind is Delivery:
-            stream.put(message.body, (message.name,), message.stamps, message.number, message.deliveries)
+            age = Age(message.age, message.aged_at)
+            stream.put(message.body, (message.name,), message.stamps, message.number, message.deliveries, age)
         elif kind is Cancelled:
             stream.on_cancelled(message.name)
         elif kind is Elsewhere:

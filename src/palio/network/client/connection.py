@@ -29,9 +29,11 @@ from palio.network import protocol
 from palio.network.addresses import Address
 from palio.network.backoff import Backoff
 from palio.network.channel import Channel
+from palio.network.client.clock import ConnectionClock
 from palio.network.error_codes import error_of_code
 from palio.network.protocol import (
     ClientHello,
+    Delivery,
     Done,
     Failed,
     Goodbye,
@@ -41,6 +43,7 @@ from palio.network.protocol import (
     Welcome,
 )
 from palio.routing.codec import MAX_FRAME_BYTES
+from palio.routing.messages import ClockReference
 
 _FIRST_BACKOFF_SECONDS: Final = 0.05
 _MAX_BACKOFF_SECONDS: Final = 2.0
@@ -94,6 +97,7 @@ class Connection:
         self._is_closing = False
         self._reconnection: asyncio.Task[None] | None = None
         self._welcomed: asyncio.Future[None] | None = None
+        self.clock = ConnectionClock(self.send)
 
     # Called by its users
 
@@ -299,6 +303,7 @@ class Connection:
 
     def _abandon(self) -> None:
         channel, self._channel = self._channel, None
+        self.clock.end()
         if channel is not None:
             channel.abort("given up")
 
@@ -352,8 +357,11 @@ class Connection:
             message = protocol.decode_from_server(frame)
             kind = type(message)
             if kind is Matched:  # first, as by far the most frequent one
+                if self.clock.is_on:
+                    self.clock.receive(message)
                 self.on_event(message)
             elif kind is MatchedMany or kind is MatchedColumns:
+                self.clock.receive(message)
                 self.on_batch(message)
             elif kind is Done:
                 for number in message.requests:
@@ -368,7 +376,11 @@ class Connection:
                 self._answer(message.request, message)
             elif kind is protocol.ReplayAnswer:
                 self._answer(message.request, message.past)
+            elif kind is ClockReference:
+                self.clock.learn(message)
             else:
+                if kind is Delivery:
+                    self.clock.receive(message)
                 self.on_message(message)
 
     def _answer(self, number: int, answer: Any) -> None:
@@ -385,6 +397,7 @@ class Connection:
         self.welcome = welcome
         if self._channel is not None:
             self._channel.beat_every(welcome.heartbeat)
+        self.clock.begin(welcome.max_drift)
         self._ready.set()
         if not is_first:
             # Taken before `on_reconnect` adds requests of its own, which are sent as they are made.
@@ -402,6 +415,7 @@ class Connection:
         if channel is not self._channel:
             return  # abandoned by `_dial`; another one may be in its place
         self._channel = None
+        self.clock.end()
         self._buffered = 0
         self._ready.clear()
         self._write_progress.set()

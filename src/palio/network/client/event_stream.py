@@ -15,7 +15,7 @@ import asyncio
 from collections import OrderedDict, deque
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Final, NamedTuple, Self, TypeAlias, get_args
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple, Self, TypeAlias, get_args
 
 from msgspec import Raw
 from msgspec.structs import replace
@@ -24,7 +24,7 @@ from palio.errors import InvalidArgument, PalioError
 from palio.events import Event
 from palio.events.values import MAX_INT64
 from palio.network import protocol
-from palio.network.client.received_batch import ReceivedBatch, WaitingBatch, waiting_batches
+from palio.network.client.received_batch import ReceivedBatch, WaitingBatch, WaitingEvent, waiting_batches
 from palio.network.protocol import (
     Acknowledge,
     Elsewhere,
@@ -40,6 +40,7 @@ from palio.routing import codec
 from palio.routing.client_messages import Complete, Confirm
 from palio.routing.codec import Stamp, decode_event, stamps_in
 from palio.routing.memo import Memo
+from palio.routing.upkeep.timeliness import UNKNOWN, Age
 
 if TYPE_CHECKING:
     from palio.network.client.broker import Broker
@@ -49,17 +50,21 @@ CREDIT_WINDOW_EVENTS: Final = 1024
 _MAX_BATCH_EVENTS: Final = 4_096  # single events that `batches` joins
 _REMEMBERED_WINDOWS: Final = 4  # of acknowledged events: what the disk of a broker may be behind
 _MAX_SOURCES: Final = 65_536  # whose completeness one subscription knows
+Late: TypeAlias = Literal["mark", "drop"]
 _Targets: TypeAlias = "tuple[tuple[EventStream, tuple[str, ...]], ...]"
 
 
 class ReceivedEvent(Event):
     """An event that matched a subscription; `subscriptions` are the names of all that it matched in its stream."""
 
-    __slots__ = ("_home", "_stamps", "_stream", "deliveries", "number", "subscriptions")
+    __slots__ = ("_home", "_stamps", "_stream", "age", "deliveries", "number", "subscriptions")
 
     number: int
     deliveries: int  # 1 + the number of deliveries that have failed: without an acknowledgement, or by a rejection
     subscriptions: tuple[str, ...]
+    age: float | None
+    """The highest age that it may have had when it was taken from its stream, in seconds since it was published; None
+    where it is unknown, as where the brokers do not run with `palio serve --timeliness`."""
     _stream: EventStream
     _home: Connection  # that it came by
     _stamps: bytes
@@ -69,6 +74,16 @@ class ReceivedEvent(Event):
         """The links that the event passed, in order, with the times of sending and receiving in seconds since 1970 by
         each broker's clock. Empty unless all brokers on the path run with `palio serve --stamps`."""
         return stamps_in(self._stamps)
+
+    def is_timely(self, seconds: float) -> bool:
+        """Whether the event is known to have been at most so old when it was taken. One of unknown age is not."""
+        return self.age is not None and self.age <= seconds
+
+    @property
+    def is_late(self) -> bool:
+        """Whether the event is not known to be as young as its subscription asked for (`timely`)."""
+        threshold = self._stream.timely
+        return threshold is not None and not self.is_timely(threshold)
 
     async def ack(self) -> None:
         """Acknowledge the event: a durable subscription will not deliver it again. For others this does nothing."""
@@ -155,12 +170,15 @@ class EventStream:
         self._window = window
         self._grants_credit = True
         self.dropped = 0
+        self.timely: float | None = None  # seconds; an event that may be older is late
+        self.drops_late = False
+        self.late = 0  # events that were dropped because they were late
         self._connection = broker.connection
         self._streams = broker.streams
         self.on_complete: Callable[[Stretch], None] | None = None
         self._complete = CompleteStretches()
         # Events, and the complete stretches between them.
-        self._waiting: deque[tuple[bytes | Event, tuple[str, ...], bytes, int, int] | WaitingBatch | Complete] = deque()
+        self._waiting: deque[WaitingEvent | WaitingBatch | Complete] = deque()
         self._taken = 0  # since credit was last granted
         self._acknowledged: list[int] = []  # in this turn of the event loop
         self._recently_acknowledged = RecentAcknowledgements(_REMEMBERED_WINDOWS * window)
@@ -188,6 +206,13 @@ class EventStream:
                 self.on_complete(stretch)
 
     async def __anext__(self) -> ReceivedEvent:
+        event = await self._next_event()
+        while self.drops_late and event.is_late:
+            self.late += 1
+            event = await self._next_event()
+        return event
+
+    async def _next_event(self) -> ReceivedEvent:
         waiting = self._waiting
         while True:
             # The common case first, without a call: an event waits.
@@ -213,7 +238,11 @@ class EventStream:
             if isinstance(first, WaitingBatch):
                 self._waiting.popleft()
                 self._count_taken(len(first.batch))
-                yield ReceivedBatch(first, [])
+                batch = ReceivedBatch(first, [], self._connection.clock.seconds(first.age))
+                if self.drops_late and self.timely is not None and not batch.is_timely(self.timely):
+                    self.late += len(batch)
+                else:
+                    yield batch
                 continue
             events: list[ReceivedEvent] = []
             while self._waiting and len(events) < _MAX_BATCH_EVENTS:
@@ -225,10 +254,12 @@ class EventStream:
                 received = self._received(*taken)
                 if received.number and received in self._recently_acknowledged:
                     self._acknowledge(received)
+                elif self.drops_late and received.is_late:
+                    self.late += 1
                 else:
                     events.append(received)
             if events:
-                yield ReceivedBatch(None, events)
+                yield ReceivedBatch(None, events, _highest_age(events))
 
     async def _has_waiting(self) -> bool:
         """Wait for events; False at the end. Those that arrived before a failure or the end are delivered first."""
@@ -256,7 +287,7 @@ class EventStream:
         self._taken = 0
 
     def _received(
-        self, sent: bytes | Event, subscriptions: tuple[str, ...], stamps: bytes, number: int, deliveries: int
+        self, sent: bytes | Event, subscriptions: tuple[str, ...], stamps: bytes, number: int, deliveries: int, age: Age
     ) -> ReceivedEvent:
         if isinstance(sent, bytes):
             received = codec.decode_event_as(ReceivedEvent, sent)
@@ -268,6 +299,7 @@ class EventStream:
         received.number = number
         received.deliveries = deliveries
         received._stamps = stamps
+        received.age = None if age.nanoseconds < 0 else self._connection.clock.seconds(age)
         received._stream = self
         received._home = self._connection
         return received
@@ -306,14 +338,20 @@ class EventStream:
     # Called by the connection
 
     def put(
-        self, sent: bytes | Event, subscriptions: tuple[str, ...], stamps: bytes, number: int = 0, deliveries: int = 1
+        self,
+        sent: bytes | Event,
+        subscriptions: tuple[str, ...],
+        stamps: bytes,
+        number: int = 0,
+        deliveries: int = 1,
+        age: Age = UNKNOWN,
     ) -> None:
-        self._waiting.append((sent, subscriptions, stamps, number, deliveries))
+        self._waiting.append((sent, subscriptions, stamps, number, deliveries, age))
         if self._listeners:
             self._wake()
 
-    def put_many(self, bodies: Iterable[bytes], subscriptions: tuple[str, ...], stamps: bytes) -> None:
-        self._waiting.extend([(body, subscriptions, stamps, 0, 1) for body in bodies])
+    def put_many(self, bodies: Iterable[bytes], subscriptions: tuple[str, ...], stamps: bytes, age: Age) -> None:
+        self._waiting.extend([(body, subscriptions, stamps, 0, 1, age) for body in bodies])
         if self._listeners:
             self._wake()
 
@@ -358,6 +396,16 @@ class EventStream:
         """The credit of a new request: the window less the events that still wait here."""
         waiting = sum(len(each.batch) if isinstance(each, WaitingBatch) else 1 for each in self._waiting)
         return max(1, self._window - waiting)
+
+
+def _age_of(message: Matched | MatchedMany) -> Age:
+    return UNKNOWN if message.age < 0 else Age(message.age, message.aged_at)
+
+
+def _highest_age(events: Iterable[ReceivedEvent]) -> float | None:
+    """The highest of all ages; None where any is unknown."""
+    known = [event.age for event in events]
+    return None if None in known else max(each for each in known if each is not None)
 
 
 def _follows(stretch: Complete, before: Complete) -> bool:
@@ -419,11 +467,11 @@ class StreamTable:
         targets = self._targets_of(message.subscriptions)
         if len(targets) == 1:
             [(stream, names)] = targets
-            stream.put(message.body, names, message.stamps)
+            stream.put(message.body, names, message.stamps, age=_age_of(message))
             return
         event = decode_event(message.body)  # decoded once for all streams
         for stream, names in targets:
-            stream.put(event, names, message.stamps)
+            stream.put(event, names, message.stamps, age=_age_of(message))
 
     def deliver_batch(self, message: MatchedMany | MatchedColumns) -> None:
         """Hand several events to their streams."""
@@ -431,10 +479,10 @@ class StreamTable:
             targets = self._targets_of(message.subscriptions)
             if len(targets) == 1:
                 [(stream, names)] = targets
-                stream.put_many(message.bodies, names, message.stamps)
+                stream.put_many(message.bodies, names, message.stamps, _age_of(message))
                 return
             for body in message.bodies:
-                self.deliver(Matched(message.subscriptions, body, message.stamps))
+                self.deliver(Matched(message.subscriptions, body, message.stamps, *_age_of(message)))
             return
         groups = [(self._targets_of(numbers), rows) for numbers, rows in message.groups]
         for stream, waiting in waiting_batches(groups, message):

@@ -68,7 +68,7 @@ class Publisher:
         body = codec.encode_event(Event.read(event))
         self._connection.check_event(len(body))
         if not confirm:
-            frame = protocol.encode(Publish(0, body))
+            frame = protocol.encode(Publish(0, body, b"", *self._connection.clock.publication_age()))
             self._has_unconfirmed = True
             if self._connection.is_writable:  # the common case, without a turn of the event loop
                 self._connection.send_event(frame)
@@ -80,7 +80,8 @@ class Publisher:
         assert self._window is not None
         await self._window.acquire()
         # The place in the window is free when the broker has answered, also if this call was cancelled meanwhile.
-        await self._connection.request(lambda number: Publish(number, body), self._window.release)
+        age = self._connection.clock.publication_age()
+        await self._connection.request(lambda number: Publish(number, body, b"", *age), self._window.release)
 
     async def publish_all(
         self,
@@ -123,10 +124,11 @@ class Publisher:
             await self._publish_batch(batch.slice(half, len(batch) - half), confirm)
             return
         assert self._pacer is not None
+        age = self._connection.clock.publication_age()  # before it waits: an event is as old as its publication
         await self._pacer.wait(len(batch))
         if not confirm:
             self._has_unconfirmed = True
-            await self._connection.send_event_when_writable(protocol.encode(PublishColumns(0, body)))
+            await self._connection.send_event_when_writable(protocol.encode(PublishColumns(0, body, *age)))
             self.raise_refused()
             return
         assert self._window is not None
@@ -139,4 +141,4 @@ class Publisher:
             for _ in range(len(batch)):
                 window.release()
 
-        await self._connection.request(lambda number: PublishColumns(number, body), release)
+        await self._connection.request(lambda number: PublishColumns(number, body, *age), release)

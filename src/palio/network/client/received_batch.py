@@ -7,12 +7,13 @@ receives single events should not wait for Arrow.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from palio.errors import EventError, WireError
 from palio.events import Event
 from palio.network.protocol import MatchedColumns
 from palio.routing.codec import Stamp, stamps_in
+from palio.routing.upkeep.timeliness import Age
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -21,18 +22,24 @@ if TYPE_CHECKING:
     from palio.network.client.event_stream import EventStream, ReceivedEvent
 
 
+WaitingEvent: TypeAlias = tuple[bytes | Event, tuple[str, ...], bytes, int, int, Age]
+"""An event that waits, encoded or not: with its subscriptions, stamps, number, deliveries and age."""
+
+
 class WaitingBatch(NamedTuple):
     """Events as columns, with the subscriptions of each row, or of all rows where these are the same."""
 
     batch: EventBatch
     subscriptions: tuple[str, ...] | list[tuple[str, ...]]
     stamps: bytes
+    age: Age
 
-    def events(self) -> list[tuple[Event, tuple[str, ...], bytes, int, int]]:
+    def events(self) -> list[WaitingEvent]:
         """The events as they wait one by one."""
         names = self.subscriptions
         several = names if isinstance(names, list) else [names] * len(self.batch)
-        return [(event, each, self.stamps, 0, 1) for event, each in zip(self.batch.events(), several, strict=True)]
+        rest = self.stamps, 0, 1, self.age
+        return [(event, each, *rest) for event, each in zip(self.batch.events(), several, strict=True)]
 
 
 class ReceivedBatch:
@@ -41,10 +48,11 @@ class ReceivedBatch:
     `to_arrow()` has their attributes as columns, `ids` and `subscriptions` what belongs to each row.
     """
 
-    __slots__ = ("_events", "_waiting")
+    __slots__ = ("_events", "_waiting", "age")
 
-    def __init__(self, waiting: WaitingBatch | None, events: Sequence[ReceivedEvent]) -> None:
+    def __init__(self, waiting: WaitingBatch | None, events: Sequence[ReceivedEvent], age: float | None) -> None:
         """Of columns, or of events."""
+        self.age = age  # the highest of all events in seconds, as `event.age`; None where that of any is unknown
         self._waiting = waiting
         self._events = events
 
@@ -56,6 +64,10 @@ class ReceivedBatch:
 
     def __repr__(self) -> str:
         return f"<ReceivedBatch of {len(self):,} events>"
+
+    def is_timely(self, seconds: float) -> bool:
+        """Whether all events are known to have been at most so old when they were taken."""
+        return self.age is not None and self.age <= seconds
 
     @property
     def ids(self) -> list[str]:
@@ -126,10 +138,10 @@ def waiting_batches(
     """The rows of a batch for each stream, by the groups of streams and their rows."""
     from palio.routing.columnar_codec import decode_batch
 
-    batch = decode_batch(message.body)
+    batch, age = decode_batch(message.body), Age(message.age, message.aged_at)
     if len(groups) == 1 and not groups[0][1]:
         for stream, names in groups[0][0]:
-            yield stream, WaitingBatch(batch, names, message.stamps)
+            yield stream, WaitingBatch(batch, names, message.stamps, age)
         return
     by_stream: dict[EventStream, dict[int, tuple[str, ...]]] = {}
     for targets, encoded in groups:
@@ -137,15 +149,15 @@ def waiting_batches(
         for stream, names in targets:
             by_stream.setdefault(stream, {}).update(dict.fromkeys(rows, names))
     for stream, names_of in by_stream.items():
-        yield stream, _chosen(batch, names_of, message.stamps)
+        yield stream, _chosen(batch, names_of, message.stamps, age)
 
 
-def _chosen(batch: EventBatch, names_of: Mapping[int, tuple[str, ...]], stamps: bytes) -> WaitingBatch:
+def _chosen(batch: EventBatch, names_of: Mapping[int, tuple[str, ...]], stamps: bytes, age: Age) -> WaitingBatch:
     import numpy as np
 
     rows = sorted(names_of)
     chosen = batch if len(rows) == len(batch) else batch.take(np.array(rows, np.int64))
-    return WaitingBatch(chosen, [names_of[row] for row in rows], stamps)
+    return WaitingBatch(chosen, [names_of[row] for row in rows], stamps, age)
 
 
 def _rows_of(encoded: bytes, count: int) -> list[int]:

@@ -269,6 +269,8 @@ class Neighbours:
     def describe(self) -> list[dict[str, Any]]:
         """Status of all links, those that are down included. The `peer` of an accepted one is the broker's number:
         its address has a port that changes with each connection."""
+        ages = self._host.node.ages
+        bounds = {} if ages is None else ages.last_upper_bounds()
         peers = {number: f"broker {neighbour}" for (neighbour, _), number in self._accepted.items()}
         return [
             {
@@ -279,6 +281,7 @@ class Neighbours:
                 "up": link.is_up,
                 "queued": link.waiting,
                 "arrivals": link.arrivals,
+                "delay_bound": bounds.get(number) if link.is_up else None,
                 "reason": "" if link.is_up else self._reason(number, link),
             }
             for number, link in sorted(self._links.items())

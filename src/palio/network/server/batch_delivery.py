@@ -25,7 +25,8 @@ from palio.network.protocol import MatchedColumns, MatchedMany
 from palio.routing.columnar_codec import bodies_of, encode_batch
 from palio.routing.effects import DeliverColumns
 from palio.routing.event_batches import BatchArrival
-from palio.routing.messages import LOCAL, Publish
+from palio.routing.messages import LOCAL, Publish, PublishColumns
+from palio.routing.upkeep.timeliness import Age
 
 if TYPE_CHECKING:
     from palio.network.server.delivery_queues import ClientDelivery
@@ -50,6 +51,11 @@ class SharedBatch:
     @property
     def columns(self) -> pa.RecordBatch:
         return self._effect.batch.columns
+
+    @property
+    def message(self) -> PublishColumns:
+        """The envelope of all events."""
+        return self._effect.message
 
     def event(self, row: int) -> Publish:
         """The event of a row."""
@@ -77,22 +83,22 @@ class SharedBatch:
         bodies = bodies_of(self._effect.batch.take(wanted))
         return dict(zip(wanted.tolist(), bodies, strict=True))
 
-    def frames(self, groups: EncodedGroups) -> Iterator[bytes]:
-        """The messages that bring one client its rows, in their order."""
+    def frames(self, groups: EncodedGroups, age: Age) -> Iterator[bytes]:
+        """The messages that bring one client its rows, in their order; `age` is that of all of them."""
         stamps = self._effect.message.stamps
         count = sum(len(rows) for _, rows in groups)
         if count >= _MIN_COLUMN_ROWS:
             if len(groups) == 1:
                 [(numbers, rows)] = groups
-                yield protocol.encode(MatchedColumns(((numbers, b""),), self._encoded(rows), stamps))
+                yield protocol.encode(MatchedColumns(((numbers, b""),), self._encoded(rows), stamps, *age))
                 return
             union = np.sort(np.concatenate([rows for _, rows in groups]))
             placed = tuple((numbers, np.searchsorted(union, rows).astype("<u4").tobytes()) for numbers, rows in groups)
-            yield protocol.encode(MatchedColumns(placed, self._encoded(union), stamps))
+            yield protocol.encode(MatchedColumns(placed, self._encoded(union), stamps, *age))
             return
         body = self.body
         for numbers, several in _runs(groups):
-            yield protocol.encode(MatchedMany(numbers, tuple(map(body, several)), stamps))
+            yield protocol.encode(MatchedMany(numbers, tuple(map(body, several)), stamps, *age))
 
     def _encoded(self, rows: Rows) -> bytes:
         if len(rows) == len(self._effect.batch):

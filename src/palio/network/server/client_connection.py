@@ -72,6 +72,8 @@ from palio.network.server.session import Session
 from palio.routing import messages as routed
 from palio.routing.client_messages import ForgetClient, Past, ReplayClient
 from palio.routing.columnar_codec import MAX_BATCH_ROWS
+from palio.routing.messages import BEGINS_AT_BROKER, ClockReference
+from palio.routing.upkeep.timeliness import AGE_FROM_HERE, UNKNOWN, Age, LinkDelays, clock_reading
 
 if TYPE_CHECKING:
     from palio.network.server.process import Server
@@ -111,6 +113,9 @@ class ClientConnection:
         session.on_withdrawn = self._on_withdrawn
         session.on_moved = self._on_moved
         session.publications.on_refused = partial(self._answer, 0)
+        # Bounds on delays to and from this client, where the brokers bound delays at all.
+        self._ages = server.host.node.ages
+        self._delays = None if self._ages is None else LinkDelays(self._ages.drift)
         welcome = Welcome(
             protocol.VERSION,
             server.node,
@@ -122,6 +127,7 @@ class ClientConnection:
             server.settings.limits.events_per_second,
             server.quotas.events_left(session.principal.name),
             min(server.settings.limits.batch_events, MAX_BATCH_ROWS),
+            0.0 if self._ages is None else self._ages.drift.share,
         )
         channel.send(protocol.encode(welcome))
 
@@ -276,11 +282,31 @@ class ClientConnection:
 
     def _publish(self, message: Publish) -> None:
         on_answer = partial(self._answer, message.request) if message.request else None
-        self._submit(message.body, message.header, on_answer)
+        self._submit(message.body, message.header, on_answer, self._published_age(message))
 
     def _publish_columns(self, message: PublishColumns) -> None:
         on_answer = partial(self._answer, message.request) if message.request else None
-        self.session.publications.submit_columns(message.body, on_answer)
+        self.session.publications.submit_columns(message.body, on_answer, self._published_age(message))
+
+    def _published_age(self, message: Publish | PublishColumns) -> Age:
+        """The age of an event that the client published, by the clock of this broker."""
+        if self._delays is None or message.age == BEGINS_AT_BROKER:
+            return AGE_FROM_HERE
+        return self._delays.receive_age(Age(message.age, message.aged_at), self._clock_reading())
+
+    def _on_reference(self, message: ClockReference) -> None:
+        if self._delays is not None:
+            self._delays.receive_reference(message, self._clock_reading())
+            self._send(protocol.encode(self._delays.reference(self._clock_reading())))
+
+    def _clock_reading(self) -> int:
+        return clock_reading(self._server.host.now())
+
+    def _age_of(self, event: routed.Publish | routed.PublishColumns) -> Age:
+        """The age of an event that is sent to the client now."""
+        if self._ages is None:
+            return UNKNOWN
+        return Age(event.age, event.aged_at).later(self._clock_reading(), self._ages.drift)
 
     def _grant_credit(self, message: More) -> None:
         self.session.grant_credit(message.name, max(0, message.events))
@@ -391,14 +417,14 @@ class ClientConnection:
         channel = self._channel
         if channel.is_full or channel.is_closing:
             return False
-        channel.send(protocol.encode(Matched(subscriptions, event.body, event.stamps)))
+        channel.send(protocol.encode(Matched(subscriptions, event.body, event.stamps, *self._age_of(event))))
         return True
 
     def _send_batch(self, groups: EncodedGroups, batch: SharedBatch) -> bool:
         channel = self._channel
         if channel.is_full or channel.is_closing:
             return False
-        for frame in batch.frames(groups):
+        for frame in batch.frames(groups, self._age_of(batch.message)):
             channel.send(frame)
         return True
 
@@ -410,9 +436,11 @@ class ClientConnection:
             batch = self.session.take(_MAX_SEND_EVENTS)
             for name, event, subscriptions, number, deliveries in batch:
                 if subscriptions:
-                    channel.send(encode(Matched(protocol.encode_numbers(subscriptions), event.body, event.stamps)))
+                    numbers, age = protocol.encode_numbers(subscriptions), self._age_of(event)
+                    channel.send(encode(Matched(numbers, event.body, event.stamps, *age)))
                 else:  # durable: to be acknowledged by its number
-                    channel.send(encode(Delivery(name, event.body, number, event.stamps, deliveries)))
+                    age = self._age_of(event)
+                    channel.send(encode(Delivery(name, event.body, number, event.stamps, deliveries, *age)))
             if not batch or not self.session.delivery.is_cut:
                 break
             channel.flush()  # only what is written can make the connection full, and so end this loop
@@ -457,4 +485,5 @@ _HANDLERS: Final[dict[type, Callable[[ClientConnection, Any], None]]] = {
     Forget: ClientConnection._forget,
     Drain: ClientConnection._drain,
     Sync: ClientConnection._sync,
+    ClockReference: ClientConnection._on_reference,
 }

@@ -26,6 +26,7 @@ from palio.routing import codec
 from palio.routing.client_messages import PublishBatch, PublishClient, Refused
 from palio.routing.columnar_codec import bodies_of, decode_batch, encode_batch
 from palio.routing.effects import BatchRequest
+from palio.routing.upkeep.timeliness import AGE_FROM_HERE, Age
 
 if TYPE_CHECKING:
     from palio.network.server.session import BrokerServices
@@ -108,19 +109,22 @@ class Publications:
         """Number of confirmed events without an answer yet."""
         return len(self._pending)
 
-    def submit(self, body: bytes, header: bytes = b"", on_answer: OnAnswer | None = None) -> None:
+    def submit(
+        self, body: bytes, header: bytes = b"", on_answer: OnAnswer | None = None, age: Age = AGE_FROM_HERE
+    ) -> None:
         """Publish an event; with `on_answer` it is confirmed."""
         body = self._admit(body, header)
         if self._quotas.has_rate_limit:
             self._quotas.take_events(self._principal.name, 1)
         self.count += 1
         if on_answer is None:
-            self._host.request(self._client, PublishClient(body, header))
+            self._host.request(self._client, PublishClient(body, header, age=age.nanoseconds, aged_at=age.at))
             return
         if len(self._pending) >= self._flow.window:
             raise LimitReached("window", self._flow.window, "too many events wait for their confirmation")
         self._last_number += 1
-        request = PublishClient(body, header, confirm=True, number=self._last_number, publisher=self._publisher)
+        number = self._last_number
+        request = PublishClient(body, header, number, True, self._publisher, age.nanoseconds, age.at)
         self._pending[self._last_number] = request, on_answer
         self._latency.begin(self._last_number)
         if self._confirm_timer is None:
@@ -137,7 +141,9 @@ class Publications:
         # All checks come before anything is counted or handed over: all or none.
         self._submit_admitted([self._admit(body, b"") for body in bodies], on_answers)
 
-    def _submit_admitted(self, admitted: Sequence[bytes], on_answers: Sequence[OnAnswer]) -> None:
+    def _submit_admitted(
+        self, admitted: Sequence[bytes], on_answers: Sequence[OnAnswer], age: Age = AGE_FROM_HERE
+    ) -> None:
         pending, window = self._pending, self._flow.window
         if pending and len(pending) + len(on_answers) > window:
             raise LimitReached("window", window, "too many events wait for their confirmation")
@@ -150,7 +156,7 @@ class Publications:
         self._last_number += len(admitted)
         request = PublishBatch(
             tuple(
-                PublishClient(body, confirm=True, number=number, publisher=self._publisher)
+                PublishClient(body, b"", number, True, self._publisher, age.nanoseconds, age.at)
                 for number, body in enumerate(admitted, first)
             )
         )
@@ -161,7 +167,7 @@ class Publications:
             self._watch_confirmations()
         self._host.request(self._client, request)
 
-    def submit_columns(self, body: bytes, on_answer: OnAnswer | None = None) -> None:
+    def submit_columns(self, body: bytes, on_answer: OnAnswer | None = None, age: Age = AGE_FROM_HERE) -> None:
         """Publish a batch of events, all or none; with `on_answer` they are confirmed, by one answer for all."""
         batch = decode_batch(body, self._limits.event)
         most = self._limits.batch_events
@@ -182,13 +188,12 @@ class Publications:
             if self._quotas.has_rate_limit:
                 self._quotas.take_events(self._principal.name, len(batch))
             self.count += len(batch)
-            self._host.request(
-                self._client, BatchRequest(admitted, body if admitted is batch else encode_batch(admitted))
-            )
+            encoded = body if admitted is batch else encode_batch(admitted)
+            self._host.request(self._client, BatchRequest(admitted, encoded, age.nanoseconds, age.at))
             return
         # The log has an entry for each event: from here on they are single ones, which one write takes together.
         bodies = bodies_of(admitted) if bodies is None else bodies
-        self._submit_admitted(bodies, [answer_together(len(bodies), on_answer)] * len(bodies))
+        self._submit_admitted(bodies, [answer_together(len(bodies), on_answer)] * len(bodies), age)
 
     def _admit(self, body: bytes, header: bytes) -> bytes:
         """The body of an event as this client may publish it; an error where it may not, or where it is too long."""

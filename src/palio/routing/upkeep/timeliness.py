@@ -29,7 +29,7 @@ from msgspec.structs import force_setattr, replace
 from palio.errors import InvalidArgument
 from palio.routing.client_messages import PublishBatch, PublishClient
 from palio.routing.effects import BatchRequest, Input, LinkDown, LinkUp, Received, Requested
-from palio.routing.messages import UNKNOWN_AGE, ClockReference, Publish, PublishColumns, Renewal
+from palio.routing.messages import BEGINS_AT_BROKER, UNKNOWN_AGE, ClockReference, Publish, PublishColumns, Renewal
 
 _Events = TypeVar("_Events", bound=Publish | PublishColumns | Renewal)
 
@@ -52,11 +52,12 @@ class Drift:
     negative duration is one from a later moment to an earlier one.
     """
 
-    __slots__ = ("_billionths",)
+    __slots__ = ("_billionths", "share")
 
     def __init__(self, share: float = DEFAULT_MAX_DRIFT) -> None:
         if not 0 <= share < 1:
             raise InvalidArgument(f"the drift of a clock is a share from 0 to below 1, such as 0.0001, not {share!r}")
+        self.share = share
         # Rounded up: a larger drift than the true one keeps every bound.
         self._billionths = -int(-share * _BILLION // 1)
 
@@ -82,6 +83,10 @@ class Age(NamedTuple):
         if self.nanoseconds < 0:
             return Age(UNKNOWN_AGE, now)
         return Age(self.nanoseconds + max(0, drift.at_most(now - self.at)), now)
+
+
+UNKNOWN: Final = Age(UNKNOWN_AGE, 0)
+AGE_FROM_HERE: Final = Age(BEGINS_AT_BROKER, 0)  # that begins at the broker which accepts the event
 
 
 class _Helper(NamedTuple):
@@ -234,6 +239,11 @@ class AgeHeaders:
         age = Age(event.age, event.aged_at).later(now, self._drift).nanoseconds
         return None if age < 0 else age / _BILLION
 
+    @property
+    def drift(self) -> Drift:
+        """The bound on the drift of clocks."""
+        return self._drift
+
     def references(self, now: int) -> list[tuple[int, ClockReference]]:
         """The references to send now, with their links."""
         links, self._links_to_tell = self._links_to_tell, set()
@@ -273,6 +283,6 @@ def _begin_ages(request: object, now: int) -> None:
     """Let the ages of events begin that a client publishes here, unless it knows how old they are."""
     events = request.events if type(request) is PublishBatch else (request,)
     for event in events:
-        if isinstance(event, PublishClient | BatchRequest) and event.age < 0:
+        if isinstance(event, PublishClient | BatchRequest) and event.age == BEGINS_AT_BROKER:
             force_setattr(event, "age", 0)
             force_setattr(event, "aged_at", now)
