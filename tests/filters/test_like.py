@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from palio.filters.like import Gap, LikePattern
+from palio.filters.like import Gap, LikePattern, has_known_escapes
 from tests.hangs import no_hang
 
 if TYPE_CHECKING:
@@ -106,6 +106,16 @@ def test_tokens_are_runs_and_gaps() -> None:
 def test_a_wrong_escape_is_an_error(pattern: str, escape: str, reason: str) -> None:
     with pytest.raises(ValueError, match=reason):
         LikePattern.parse(pattern, escape)
+
+
+@given(TEXTS)
+def test_known_escapes_are_those_that_a_pattern_may_have(text: str) -> None:
+    try:
+        LikePattern.parse(text)
+    except ValueError:
+        assert not has_known_escapes(text)
+    else:
+        assert has_known_escapes(text)
 
 
 def test_any_character_may_be_the_escape() -> None:

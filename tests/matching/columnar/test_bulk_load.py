@@ -307,6 +307,23 @@ def test_a_text_is_read_as_all_it_may_be(text: str) -> None:
         assert len(many.match(palio.Event({"flag": value}))) == 40 * expected
 
 
+NEGATED_PATTERNS = (
+    "a NOT LIKE '%v{}%'", "a NOT LIKE 'v{}'", "a NOT LIKE 'v{}%'", "a NOT LIKE '%'", "a NOT ILIKE 'V{}%x'",
+    "a NOT RLIKE 'v[{}]'", "NOT contains(a, 'v{}')", "a NOT LIKE '%v{}%' AND b > 1", "NOT (a LIKE '_v{}%')",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("form", NEGATED_PATTERNS)
+def test_patterns_that_must_not_match_mean_what_their_filters_mean(form: str) -> None:
+    wheres = {str(number): form.format(number) for number in range(20)}
+    values: list[Any] = [None, "", "v3", "xv3", "V3", "xv12y", "v1x", 3, True, date(2024, 1, 1), b"v3"]
+    events = [{"a": value, "b": number} for value in values for number in (0, 2)] + [{"b": 2}]
+    matcher = Matcher()
+    matcher.add_many(list(wheres), list(wheres.values()))
+    for event in events:
+        assert matcher.match(event) == {id for id, where in wheres.items() if Filter.parse(where).matches(event)}
+
+
 def test_what_is_too_long_for_the_parser_is_too_long_for_all() -> None:
     where = f"a = '{'x' * 2_000_000}'"
     with pytest.raises(palio.InvalidSubscription, match="2,000,000"):
