@@ -104,18 +104,17 @@ class BranchTable:
     def arrays(self) -> BranchArrays:
         """The table for the kernels; a copy."""
         return BranchArrays(
-            kinds=np.array(self._kinds, np.int32),
-            levels=np.array(self._levels, np.int32),
-            **_compressed("pivot", "pivots", self._pivots),
-            **_compressed("other", "others", self._others),
-            **_compressed("pattern", "patterns", self._patterns),
-            **_compressed("link", "links", self._links),
+            np.array(self._kinds, np.int32),
+            np.array(self._levels, np.int32),
+            *compressed(self._pivots),
+            *compressed(self._others),
+            *compressed(self._patterns),
+            *compressed(self._links),
         )
 
 
-def _compressed(name: str, values: str, lists: Sequence[Sequence[int]]) -> dict[str, npt.NDArray[np.int32]]:
-    """Lists as one array, and where each begins."""
+def compressed(lists: Sequence[Sequence[int]]) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]]:
+    """Where each of some lists begins in an array, and the array of all of them."""
     starts = np.zeros(len(lists) + 1, np.int32)
     np.cumsum([len(each) for each in lists], out=starts[1:])
-    flat = np.fromiter((value for each in lists for value in each), np.int32, int(starts[-1]))
-    return {f"{name}_starts": starts, values: flat}
+    return starts, np.fromiter((value for each in lists for value in each), np.int32, int(starts[-1]))

@@ -30,8 +30,6 @@ from palio.xml.automaton_kernels import (
     COUNTERS,
     FOUND,
     LINK_NUMBERS,
-    MISSING_STATE,
-    MISSING_SYMBOL,
     TESTED,
     VISITS,
     BranchArrays,
@@ -42,7 +40,7 @@ from palio.xml.automaton_kernels import (
     run_automaton,
 )
 from palio.xml.document import Document
-from palio.xml.path_automaton import GrowingArray, PathAutomaton
+from palio.xml.path_automaton import PathAutomaton
 from palio.xml.path_trie import PathTrie, is_exact
 from palio.xml.pattern import NodeKind, Pattern
 from palio.xml.reference_matcher import ReferenceMatcher
@@ -183,7 +181,9 @@ class _Segment:
         self.kernels = kernels
         self.trie = PathTrie()
         self.automaton = PathAutomaton(self.trie)
-        self.state_documents, self.state_parents = GrowingArray(), GrowingArray()
+        self.state_documents: _Ints
+        self.state_parents: _Ints
+        self.forget_documents()
         self._is_changed = False
         self._branches: BranchArrays | None = None
         self.link_numbers = np.zeros(0, np.int64)
@@ -204,7 +204,7 @@ class _Segment:
         """Make states and arrays anew if patterns were added, and states if they take too much memory."""
         if self._is_changed or self.automaton.is_large:
             self.automaton.forget()
-            self.state_documents, self.state_parents = GrowingArray(), GrowingArray()
+            self.forget_documents()
         if self._is_changed or self._branches is None:
             self._branches = self.trie.branches.arrays()
             self._forget_joins()
@@ -223,11 +223,15 @@ class _Segment:
         self.pending = np.zeros(table.units, np.int32)
         self.attempt = 0
 
-    def cover_states(self) -> None:
+    def cover_states(self, count: int) -> None:
         """Make room for what a run writes down by state."""
-        more = [0] * (len(self.automaton) - len(self.state_documents))
-        self.state_documents.extend(more)
-        self.state_parents.extend(more)
+        more = np.zeros(count - len(self.state_documents), np.int32)
+        self.state_documents = np.concatenate((self.state_documents, more))
+        self.state_parents = np.concatenate((self.state_parents, more))
+
+    def forget_documents(self) -> None:
+        """Forget in which documents states occurred."""
+        self.state_documents = self.state_parents = np.zeros(0, np.int32)
 
 
 class _Run:
@@ -276,21 +280,26 @@ class _Run:
 
     def _run_automaton(self, arrays: DocumentArrays, segment: _Segment) -> RunArrays:
         while True:
-            segment.cover_states()
+            states = len(segment.automaton.arrays.flags)
+            if len(segment.state_documents) < states:
+                segment.cover_states(states)
             run = RunArrays(
                 self._counters,
                 self._nodes,
                 self._depths,
-                segment.state_documents.values,
-                segment.state_parents.values,
+                segment.state_documents,
+                segment.state_parents,
                 self.pattern_documents.values,
                 self._found,
                 self._visits,
                 self._tested,
             )
-            if not segment.kernels.run_automaton(arrays, segment.automaton.arrays(), run, self._document):
+            automaton = segment.automaton
+            if not segment.kernels.run_automaton(
+                arrays, automaton.trie_arrays(), automaton.arrays, run, self._document
+            ):
                 return run
-            segment.automaton.add_transition(int(self._counters[MISSING_STATE]), int(self._counters[MISSING_SYMBOL]))
+            automaton.grow()
 
     def _find_root_patterns(self, segment: _Segment) -> None:
         """Report patterns that every document matches: they ask for nothing but the document node."""
@@ -312,7 +321,7 @@ class _Run:
                 text = document.attribute_values[node - elements]
             else:
                 text = document.texts[node - elements - attributes]
-            for group in segment.automaton.value_groups[state]:
+            for group in segment.automaton.value_groups(state):
                 for unit in group.units_passed(text):
                     hits.extend((node, unit))
         return np.asarray(hits)
@@ -321,7 +330,7 @@ class _Run:
         elements = len(arrays.parents)
         if elements >= len(self._heads):
             self._heads, self._ends = np.zeros(2 * elements, np.int32), np.zeros(2 * elements, np.int32)
-        automaton = segment.automaton.arrays()
+        automaton = segment.automaton.arrays
         while True:
             segment.attempt += 1
             join = JoinArrays(
@@ -349,7 +358,7 @@ class _Run:
     def _forget_documents(self, segments: Iterable[_Segment]) -> None:
         """Begin to count documents anew, after two thousand million of them."""
         for segment in segments:
-            segment.state_documents, segment.state_parents = GrowingArray(), GrowingArray()
+            segment.forget_documents()
         values = self.pattern_documents.values
         values[values != _REMOVED] = 0
         self._document = 0
@@ -373,3 +382,20 @@ def _arrays_of(document: Document, segment: _Segment) -> DocumentArrays:
             ),
         )
     )
+
+
+class GrowingArray:
+    """An array of 32-bit integers with room at its end."""
+
+    def __init__(self) -> None:
+        self.values: _Ints = np.zeros(64, np.int32)
+        self._length = 0
+
+    def __len__(self) -> int:
+        return self._length
+
+    def append(self, value: int) -> None:
+        if self._length == len(self.values):
+            self.values = np.concatenate((self.values, np.zeros_like(self.values)))
+        self.values[self._length] = value
+        self._length += 1
