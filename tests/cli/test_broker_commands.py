@@ -119,7 +119,10 @@ def test_what_nobody_advertised_is_refused_until_it_is() -> None:
     [
         (("status", "--connect", "palio://127.0.0.1:1"), "nothing listens there; start a broker with `palio serve`"),
         (("subscribe", "price >", "--connect", "palio://127.0.0.1:1"), "price >"),
-        (("publish", "no-such-file", "--connect", "palio://127.0.0.1:1"), "is no JSON object, and no file of them"),
+        (
+            ("publish", "no-such-file", "--connect", "palio://127.0.0.1:1"),
+            "is no JSON object, no XML document, and no file",
+        ),
         (("serve", "--listen", "palio://0.0.0.0:0", "--data", "none"), "listen on 127.0.0.1, or add what is missing"),
         (("serve", "--listen", "palio+tls://127.0.0.1:0", "--data", "none"), "a certificate and its key are needed"),
         (("serve", "--forwarding", "bloom", "--propagation", "covering", "--data", "none"), "is not possible"),

@@ -34,6 +34,18 @@ def test_the_condition_to_blame_is_named_with_what_it_saw() -> None:
     assert answer.stdout.endswith("\nNot matched because of price > 100 (price is 80).\n")
 
 
+def test_an_xpath_says_which_step_fails_and_where(tmp_path: Path) -> None:
+    document = "<?xml version='1.0' encoding='iso-8859-1'?><a><b n='1'>é</b></a>"
+    (tmp_path / "a.xml").write_bytes(document.encode("iso-8859-1"))
+    answer = explain("/a/b[@n=2]", f"@{tmp_path / 'a.xml'}", "--language", "xpath", columns=200)
+    assert answer.exit_code == 1
+    assert "/a/b/@n is '1', not =2." in answer.stdout
+    assert explain("/a/b", "<a><b/></a>", "--language", "xpath").exit_code == 0
+    malformed = explain("/a", "<a>", "--language", "xpath")
+    assert malformed.exit_code == 2
+    assert "line 1, column 4" in malformed.stderr
+
+
 def test_a_date_without_quotes_is_questioned() -> None:
     means = "2024-01-31 is 2024 minus 1 minus 31, which is 1992; did you mean DATE'2024-01-31'?"
     given = ("day > 2024-01-31", '{"day": "2024-02-01"}')

@@ -70,6 +70,27 @@ def test_json_prints_each_match_on_a_line() -> None:
     assert answer.stderr == ""
 
 
+def test_xml_files_are_events_numbered_by_their_place() -> None:
+    wants = [
+        {"id": "b", "language": "xpath", "where": "//b[@n > 1]"},
+        {"id": "a", "where": "xpath_boolean(xml, '/a')"},
+    ]
+    Path("xpaths.jsonl").write_text(json_lines(wants))
+    for name, text in (("1.xml", "<a><b n='1'/></a>"), ("2.xml", "<a><b n='2'/>"), ("3.xml", "<c><b n='3'/></c>")):
+        Path(name).write_text(text)
+    Path("4.xml.gz").write_bytes(gzip.compress(b"<a><b n='4'/></a>"))
+    answer = match("xpaths.jsonl", "1.xml", "2.xml", "3.xml", "4.xml.gz", "--json")
+    found = sorted((row["event"], row["subscription"]) for row in printed(answer))
+    assert found == [(1, "a"), (3, "b"), (4, "a"), (4, "b")]
+    assert "2.xml:1: skipped" in answer.stderr
+    assert printed(match("xpaths.jsonl", "1.xml", "--json")) == [{"event": 1, "subscription": "a", "subscriber": None}]
+    refused = match("xpaths.jsonl", "1.xml", "events.jsonl")
+    assert refused.exit_code == 2
+    assert "several files of events are XML documents" in refused.stderr
+    assert "an XML file is an event" in match("1.xml", "events.jsonl").stderr
+    assert "end it in .jsonl" in match("wants.jsonl", "events.jsonl", "--out", "matches.xml").stderr
+
+
 def test_conditions_ask_for_elements_and_keys_of_json() -> None:
     asked = ["tags[0] = 'a'", "exists(tags, x -> x > 'b')", "m['k'] = 1", "split(symbol, 'C')[0] = 'A'"]
     Path("elements.jsonl").write_text(json_lines([{"id": each, "where": each} for each in asked]))

@@ -49,7 +49,7 @@ def test_a_format_overrides_the_name() -> None:
         ("gz", None, "its name does not say"),
         ("", None, "its name does not say"),
         ("-", None, "standard input: say what it holds with --format"),
-        ("a.csv", "xml", "there is no format 'xml'; known are jsonl"),
+        ("a.csv", "yaml", "there is no format 'yaml'; known are jsonl"),
         ("a.csv", "gz", "there is no format 'gz'"),
         ("a.csv", "a.b.csv", "there is no format 'a.b.csv'"),
     ],

@@ -115,6 +115,7 @@ _TABLE = """
     to_binary try_to_binary : text notation : binary
     parse_url try_parse_url : url url_part : string
     get_json_object : json json_path : string
+    xpath_boolean : document xpath : boolean
     format_string printf : text_format text : string
     format_string printf : integer_format integer : string
 

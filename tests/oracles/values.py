@@ -59,6 +59,17 @@ _JSON = (
     "7",
     '{"a.b": 2}',
 )
+_DOCUMENTS = (
+    "<a><b>1</b><b x='2'>two</b></a>",
+    "<a>10</a>",
+    "<c><a><b/></a></c>",
+    "<a",
+    "",
+)
+_XPATHS = (
+    "/a/b", "//b", "a/b", "//b[@x = 2]", "/a[b = 'two']", "/a[b > 0]", "//a[not(b)]", "/a | /c", "//b[. = 1 or @x]",
+    "//b[contains(., 'w')]", "/a[starts-with(b, '1')]", "//*[count(b) = 0]", "//b[parent::a][not(ancestor::c)]",
+)  # fmt: skip
 _JSON_PATHS = ("$", "$.a", "$.b.c", "$.b.c[1]", "$[0].a", "$['a.b']", "$.missing", "a")
 
 
@@ -218,6 +229,8 @@ class Values(Writer):
             "url_part": lambda: self.text(random.choice(_URL_PARTS)),
             "json": lambda: self.text(random.choice(_JSON)) if self.chance(0.8) else self.value(STRING, depth),
             "json_path": lambda: self.text(random.choice(_JSON_PATHS)),
+            "document": lambda: self.text(random.choice(_DOCUMENTS)),
+            "xpath": lambda: self.text(random.choice(_XPATHS)),
             "text_format": lambda: self.text(random.choice(("%s", "<%5s>", "%-6s|", "%S", "%.2s", "100%% %s"))),
             "integer_format": lambda: self.text(
                 random.choice(("%d", "%5d", "%-5d|", "%05d", "%+d", "%,d", "%x", "%s"))

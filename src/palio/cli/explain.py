@@ -36,13 +36,14 @@ _MAX_VALUE_WIDTH: Final = 60
 def explain(ctx: click.Context, condition: str, event_text: str, language: str, timezone: str, as_json: bool) -> None:
     """Explain why a condition matches an event, or which part of it fails.
 
-    FILTER is a condition, or @FILE that holds one. EVENT is a JSON object, @FILE that holds one, or - for
-    standard input.
+    FILTER is a condition, or @FILE that holds one. EVENT is a JSON object or an XML document, @FILE that
+    holds one, or - for standard input.
 
     \b
     Examples:
       palio explain "price > 100 AND symbol = 'ACME'" '{"symbol": "ACME", "price": 80}'
       palio explain @desk.sql @event.json
+      palio explain "//surname[.='Curie']" @article.xml --language xpath
       curl -s https://example.org/event | palio explain "quote.price > 100" -
 
     Each condition is shown in its place, with NOT drawn into it, and how an index decides it if not by the
@@ -58,7 +59,7 @@ def explain(ctx: click.Context, condition: str, event_text: str, language: str, 
     text = _read_argument(condition).strip()
     wanted = Filter.parse(text, language=language, timezone=timezone)
     try:
-        event = Event.from_json(_read_argument(event_text, or_stdin=True))
+        event = Event.from_text(_read_content(event_text))
     except EventError as error:
         raise InputError("EVENT", str(error)) from None
     answer = explain_tree(wanted.written, event.attributes, wanted.timezone, AccessPaths.alone(wanted.tree).of)
@@ -82,19 +83,30 @@ def explain(ctx: click.Context, condition: str, event_text: str, language: str, 
     ctx.exit(0 if answer.matched else _EXIT_NOT_MATCHED)
 
 
-def _read_argument(text: str, or_stdin: bool = False) -> str:
-    """The text of an argument: itself, the content of @FILE, or standard input."""
-    if or_stdin and text == "-":
-        content = sys.stdin.buffer.read()
-        source = "standard input"
-    elif text.startswith("@"):
-        source = text[1:]
-        try:
-            content = Path(source).read_bytes()
-        except OSError as error:
-            raise InputError(source, error.strerror or str(error)) from None
-    else:
+def _read_argument(text: str) -> str:
+    """The text of an argument: itself, or the content of @FILE."""
+    return _decode(_read_file(text[1:]), text[1:]) if text.startswith("@") else text
+
+
+def _read_content(text: str) -> str | bytes:
+    """The content of an event: an argument itself, the content of @FILE, or standard input."""
+    from palio.events.xml import is_document
+
+    if text != "-" and not text.startswith("@"):
         return text
+    source = "standard input" if text == "-" else text[1:]
+    content = sys.stdin.buffer.read() if text == "-" else _read_file(source)
+    return content if is_document(content) else _decode(content, source)
+
+
+def _read_file(path: str) -> bytes:
+    try:
+        return Path(path).read_bytes()
+    except OSError as error:
+        raise InputError(path, error.strerror or str(error)) from None
+
+
+def _decode(content: bytes, source: str) -> str:
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from palio.cli.match_writer import MatchWriter
     from palio.cli.subscription_loader import Fault
     from palio.events import Event
-    from palio.files import EventReader, SubscriptionLine
+    from palio.files import DocumentFiles, EventReader, SubscriptionLine
     from palio.matching.matcher import Matcher
     from palio.matching.subscription import Subscription
 
@@ -46,7 +46,7 @@ class _Refused(PalioError):
 
 @click.command()
 @click.argument("subscriptions", metavar="SUBSCRIPTIONS")
-@click.argument("events", metavar="EVENTS")
+@click.argument("events", metavar="EVENTS", nargs=-1, required=True)
 @click.option("--json", "as_json", is_flag=True, help="Print each match as a JSON object, on a line each.")
 @click.option("--out", metavar="FILE", help="Write the matches to FILE: .jsonl .json .csv .parquet, also .gz …")
 @click.option("--content", is_flag=True, help="Add the event itself to each match.")
@@ -63,7 +63,7 @@ class _Refused(PalioError):
 def match(
     ctx: click.Context,
     subscriptions: str,
-    events: str,
+    events: tuple[str, ...],
     as_json: bool,
     out: str | None,
     content: bool,
@@ -77,7 +77,8 @@ def match(
     """Match a stream of events against a file of subscriptions.
 
     SUBSCRIPTIONS and EVENTS are files of .jsonl, .json, .csv or .parquet, also .gz, .xz or .zst; - is
-    standard input. A subscription has an id and a condition, `where`, and may have a language and a
+    standard input. EVENTS may also be any number of .xml files, each an event with its document as the
+    attribute xml. A subscription has an id and a condition, `where`, and may have a language and a
     subscriber. SUBSCRIPTIONS may also be a folder of files that are a condition each: .sql, .yml (Sigma),
     and .json or .txt in the language that --language names.
 
@@ -86,6 +87,7 @@ def match(
       palio match wants.jsonl events.jsonl
       palio match wants.jsonl flights.csv.gz --out matches.parquet
       palio match rules/ windows.jsonl.xz --json
+      palio match xpaths.jsonl articles/*.xml
       tail -f events.jsonl | palio match wants.jsonl - --json
 
     A match is the number of an event, counted from 1, with a subscription and its subscriber. Without --json
@@ -98,14 +100,13 @@ def match(
       2    wrong usage, or a file that cannot be read
       130  Ctrl-C: what was done until then is there, and whole
     """
-    if subscriptions == events == "-":
+    if subscriptions == "-" and "-" in events:
         raise click.UsageError("SUBSCRIPTIONS and EVENTS cannot both be standard input.")
     from palio.cli.match_writer import refuse_inputs
-    from palio.files import read_events
 
     if out == "-":
         as_json, out = True, None
-    refuse_inputs(out, subscriptions, events)
+    refuse_inputs(out, subscriptions, *events)
 
     console = terminal.messages()
     faults = _Faults(console, strict)
@@ -113,7 +114,7 @@ def match(
     try:
         # The files are opened first: whatever can be refused is refused before a million subscriptions are read.
         with (
-            read_events(events, format or ("jsonl" if events == "-" else None), on_error=faults.event) as reader,
+            _open_events(events, format, faults) as reader,
             _writers(as_json, out, strict, columns) as writers,
         ):
             matcher, statistics = _index(console, subscriptions, subscriptions_format, language, timezone, strict)
@@ -129,9 +130,20 @@ def match(
     if as_json:
         _print_line(statistics)
     else:
-        _print_summary(statistics, events, out, top)
+        _print_summary(statistics, reader.name, out, top)
     if statistics.interrupted:
         ctx.exit(INTERRUPTED)
+
+
+def _open_events(paths: Sequence[str], format: str | None, faults: _Faults) -> EventReader | DocumentFiles:
+    """The reader of one file of events, or of many XML documents."""
+    from palio.files import DocumentFiles, read_events
+
+    if len(paths) > 1:
+        if format is not None:
+            raise click.UsageError("--format is that of one file; several files of events are XML documents.")
+        return DocumentFiles(paths, faults.event)
+    return read_events(paths[0], format or ("jsonl" if paths[0] == "-" else None), on_error=faults.event)
 
 
 def _index(
@@ -204,7 +216,9 @@ def _check_name(path: str, format: str | None) -> None:
         raise InputError(path, f"its name does not say what it holds; let it end in {known}") from None
 
 
-def _run(matcher: Matcher, reader: EventReader, matches: _MatchOutput, faults: _Faults, progress: Progress) -> None:
+def _run(
+    matcher: Matcher, reader: EventReader | DocumentFiles, matches: _MatchOutput, faults: _Faults, progress: Progress
+) -> None:
     """Match all events, or those until Ctrl-C; the statistics have the number."""
     from palio.cli.output_file import defer_interrupt
 
@@ -288,7 +302,7 @@ def _copy_to_output_at_end(path: Path) -> Iterator[None]:
                 shutil.copyfileobj(file, sys.stdout.buffer)
 
 
-def _match(matcher: Matcher, batch: Any, reader: EventReader, faults: _Faults) -> pa.Table:
+def _match(matcher: Matcher, batch: Any, reader: EventReader | DocumentFiles, faults: _Faults) -> pa.Table:
     """The matches of a batch; an event that cannot be matched is reported and left out."""
     try:
         return matcher.match_batch(batch)
@@ -296,7 +310,7 @@ def _match(matcher: Matcher, batch: Any, reader: EventReader, faults: _Faults) -
         return _match_one_by_one(matcher, batch, reader, faults)
 
 
-def _match_one_by_one(matcher: Matcher, batch: Any, reader: EventReader, faults: _Faults) -> pa.Table:
+def _match_one_by_one(matcher: Matcher, batch: Any, reader: EventReader | DocumentFiles, faults: _Faults) -> pa.Table:
     """The matches of a batch with faulty events; the error of a whole batch does not name its row."""
     import pyarrow as pa
 
@@ -360,7 +374,7 @@ def _print_line(statistics: MatchStatistics) -> None:
         terminal.messages().print(summary, soft_wrap=True, style="quiet")
 
 
-def _print_summary(statistics: MatchStatistics, events: str, out: str | None, top: int) -> None:
+def _print_summary(statistics: MatchStatistics, name: str, out: str | None, top: int) -> None:
     from rich.table import Column
     from rich.text import Text
 
@@ -380,13 +394,12 @@ def _print_summary(statistics: MatchStatistics, events: str, out: str | None, to
             )
         console.print(table)
         console.print()
-    console.print(terminal.facts(_facts(statistics, events, out)))
+    console.print(terminal.facts(_facts(statistics, name, out)))
     if out is None and statistics.matches:
         console.print("\nMatches were only counted: --out FILE keeps them, --json prints them.", style="quiet")
 
 
-def _facts(statistics: MatchStatistics, events: str, out: str | None) -> Iterator[tuple[str, str]]:
-    name = "standard input" if events == "-" else events
+def _facts(statistics: MatchStatistics, name: str, out: str | None) -> Iterator[tuple[str, str]]:
     taken = f"in {terminal.duration(statistics.elapsed)}"
     if statistics.events >= _MIN_MEASURED_EVENTS:
         taken += f", {terminal.rate(statistics.events, statistics.elapsed)} a second"

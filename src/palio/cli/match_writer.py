@@ -133,7 +133,10 @@ def _output_kind(path: str | Path | None, format: str | None) -> FileKind:
     if format is None and (path is None or str(path) == STANDARD_OUTPUT):
         return FileKind("jsonl", None)
     try:
-        return kind_of(STANDARD_OUTPUT if path is None else path, format)
+        kind = kind_of(STANDARD_OUTPUT if path is None else path, format)
+        if kind.format not in FORMATS:  # an XML document is an event, and no table of matches
+            raise InputError(_shown(path), kind.format)
+        return kind
     except InputError:
         known = f"{', '.join('.' + name for name in FORMATS)}, each also with .gz, .xz or .zst"
         if format is not None:

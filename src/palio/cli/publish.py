@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 _Batch: TypeAlias = "list[Event] | pa.RecordBatch"
 _BATCH_EVENTS: Final = 1_000
-_COLUMNAR_FORMATS: Final = frozenset(("csv", "parquet"))
+_READ_BY_NAME: Final = frozenset(("csv", "parquet", "xml"))
 _EVENTS_PER_PROGRESS_UPDATE: Final = 1_000
 _MAX_LINE_BYTES: Final = 16 * 1024 * 1024  # of a pipe; asyncio's own limit of 64 KiB is too small for events
 _STDIN: Final = "standard input"
@@ -49,14 +49,16 @@ def publish(
 ) -> None:
     """Publish an event, or a file of them.
 
-    EVENT is the text of a JSON object. FILE has one on each line, or rows of Parquet or CSV by its name; - and nothing
-    at all is standard input. The events of a file travel in batches, each of which the broker takes as a whole.
+    EVENT is the text of a JSON object or of an XML document. FILE has a JSON object on each line, rows of Parquet or
+    CSV, or is an XML document, by its name; - and nothing at all is standard input. The events of a file travel in
+    batches, each of which the broker takes as a whole.
 
     \b
     Examples:
       palio publish '{"symbol": "ACME", "price": 120}'
       palio publish quotes.jsonl --unconfirmed
       palio publish quotes.parquet
+      palio publish article.xml
       tail -f quotes.jsonl | palio publish
     """
     if event is None and sys.stdin.isatty():
@@ -71,7 +73,7 @@ def publish(
             console = terminal.messages()
             if console.is_terminal and broker.events_per_second != inf:
                 console.print(f"the broker takes {broker.events_per_second:g} events a second from you", style="quiet")
-            with terminal.progress(console, "publishing", None, event is None or not _is_json(event)) as progress:
+            with terminal.progress(console, "publishing", None, event is None or not _is_content(event)) as progress:
                 task = progress.add_task("", done="")
 
                 def show(done: int) -> None:
@@ -108,8 +110,8 @@ def _report(count: int, seconds: float, is_whole: bool, as_json: bool) -> None:
         terminal.messages().print(f"published {terminal.plural(count, 'event')}{rate}", style="good")
 
 
-def _is_json(event: str) -> bool:
-    return event.lstrip().startswith("{")  # a file whose name begins so can be given as ./{…
+def _is_content(event: str) -> bool:
+    return event.lstrip().startswith(("{", "<"))  # a file whose name begins so can be given as ./{…
 
 
 def _read(event: str | None) -> tuple[Iterator[_Batch] | None, Iterable[Event] | AsyncIterable[Event]]:
@@ -120,12 +122,12 @@ def _read(event: str | None) -> tuple[Iterator[_Batch] | None, Iterable[Event] |
         if stat.S_ISREG(os.fstat(stream.fileno()).st_mode):
             return _in_batches(_read_lines(stream, _STDIN)), ()
         return None, _read_pipe(stream)
-    if _is_json(event):
-        return None, [Event.from_json(event)]
+    if _is_content(event):
+        return None, [Event.from_text(event)]
     path = Path(event)
     if not path.is_file():
-        raise InvalidArgument(f"{event!r} is no JSON object, and no file of them")
-    if not _COLUMNAR_FORMATS.isdisjoint(path.name.lower().split(".")[1:]):
+        raise InvalidArgument(f"{event!r} is no JSON object, no XML document, and no file of them")
+    if not _READ_BY_NAME.isdisjoint(path.name.lower().split(".")[1:]):
         return iter(read_events(path, batch_size=_BATCH_EVENTS)), ()
     return _in_batches(_read_lines(path.open("rb"), event)), ()
 

@@ -19,7 +19,7 @@ from datetime import UTC, date, datetime
 from decimal import MAX_EMAX, MAX_PREC, MIN_EMIN, Context, Decimal
 from enum import Enum
 from types import NoneType
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from palio.errors import EventError, InvalidArgument
 
@@ -252,6 +252,9 @@ class Limits:
 
 
 DEFAULT_LIMITS = Limits()
+
+XML_ATTRIBUTE: Final = "xml"
+"""The attribute that holds the XML document of an event, where none is named."""
 
 
 def check_limits(limits: Limits) -> Limits:

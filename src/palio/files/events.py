@@ -1,8 +1,8 @@
 """Event reader: batches of events from a file.
 
 Columnar files (CSV, Parquet) give record batches, which the matcher takes as they are; JSON gives lists of
-`Event`, because its objects need not be alike. Events are numbered by their place in the file, from 1; an
-event that cannot be read is counted too, reported and left out.
+`Event`, because its objects need not be alike; an XML file is one event, its document. Events are numbered by their
+place in the file, from 1; an event that cannot be read is counted too, reported and left out.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
-from palio.errors import EventError, InputError, InvalidArgument
+from palio.errors import DocumentError, EventError, InputError, InvalidArgument
 from palio.events import DEFAULT_LIMITS, Event, Limits
 from palio.files.input_file import FileKind, InputFile, kind_of
 from palio.files.json_reader import read_lines, read_values
@@ -78,7 +78,7 @@ class EventReader:
         return self._source.position if share is None else share
 
     def __iter__(self) -> Iterator[pa.RecordBatch | list[Event]]:
-        batches = {"csv": self._csv, "parquet": self._parquet}.get(self.format, self._json)
+        batches = {"csv": self._csv, "parquet": self._parquet, "xml": self._xml}.get(self.format, self._json)
         try:
             yield from batches()
             self._finished = True
@@ -135,6 +135,18 @@ class EventReader:
         if events:
             self.numbers = numbers
             yield events
+
+    def _xml(self) -> Iterator[list[Event]]:
+        """The one event of a file that is an XML document."""
+        # One byte more than is allowed: the parser refuses what is too long, and says how much is allowed.
+        data = self._source.stream.read(self._limits.json_bytes + 1)
+        try:
+            event = Event.from_xml(data, limits=self._limits)
+        except DocumentError as error:
+            self._report(error.line or 1, error.reason)
+            return
+        self.numbers = range(1, 2)
+        yield [event]
 
     def _csv(self) -> Iterator[pa.RecordBatch]:
         from palio.files.csv_reader import read_typed

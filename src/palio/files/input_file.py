@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
 
 STANDARD_INPUT = "-"
-FORMATS = ("jsonl", "json", "csv", "parquet")
+FORMATS = ("jsonl", "json", "csv", "parquet", "xml")
 COMPRESSIONS = ("gz", "xz", "zst")
 _BUFFER_BYTES = 1 << 20
 

@@ -147,6 +147,8 @@ def read_subscriptions(
         return _read_conditions(path, language, on_error or _raise)
     check_exists(path)
     kind = kind_of(path, format)
+    if kind.format == "xml":
+        raise InputError(str(path), "an XML file is an event; subscriptions are in .jsonl, .json, .csv or .parquet")
     return _read_file(InputFile(path, kind.compression), str(path), kind, on_error, limits)
 
 

@@ -20,8 +20,10 @@ from palio.filters.filter import Filter
 from palio.filters.like import LikePattern
 from palio.filters.regex import Regex
 from palio.filters.tree import Leaf, leaves
-from palio.filters.value_predicates import Computed, Like, Rlike
+from palio.filters.value_predicates import Computed, Like, Rlike, XPath
 from palio.filters.work_limit import STEPS_PER_CHARACTER
+from palio.filters.xml_text import PARSER_STEPS, PATTERN_STEPS
+from palio.xml.pattern import Pattern as TreePattern
 
 MAX_CALL_STEPS: Final = 16
 """Steps for each character of the largest text that one search or call may take: about fifty milliseconds."""
@@ -93,6 +95,8 @@ def _parts(wanted: Filter) -> Iterator[PartCost]:
                     yield _of_like(pattern)
                 case Rlike(regex):
                     yield _of_regex(f"RLIKE '{regex.text}'", regex)
+                case XPath(tree_pattern):
+                    yield _of_xpath(tree_pattern)
                 case Computed(expression):
                     yield from _of_expression(expression)
 
@@ -107,6 +111,11 @@ def _of_like(pattern: LikePattern) -> PartCost:
 def _of_regex(name: str, regex: Regex, factor: float = 1.0) -> PartCost:
     steps = regex.steps
     return PartCost(name, regex.text, min(factor * steps, MAX_CALL_STEPS), steps if steps > 1 else 0)
+
+
+def _of_xpath(pattern: TreePattern) -> PartCost:
+    steps = PARSER_STEPS + PATTERN_STEPS * pattern.size
+    return PartCost(f"the XPath {pattern}", pattern.text, min(steps, MAX_CALL_STEPS), pattern.size)
 
 
 def _of_expression(expression: Expression) -> Iterator[PartCost]:

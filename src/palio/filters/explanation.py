@@ -23,8 +23,9 @@ from palio.filters.normal_form import conjoin, disjoin, simplify
 from palio.filters.registry import parser_for
 from palio.filters.sql_writer import name_to_sql, to_sql, values_to_sql
 from palio.filters.tree import And, Attributes, Leaf, Node, Or, Residual, holds, names_of
-from palio.filters.value_predicates import Computed
+from palio.filters.value_predicates import Computed, XPath
 from palio.filters.value_sets import PRESENT, ValueSet
+from palio.filters.xml_text import why_not
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +33,14 @@ class AccessPath:
     """By which part of an index a condition is decided."""
 
     kind: Literal[
-        "attribute", "computed attribute", "pattern", "array elements", "event search", "residual", "every event"
+        "attribute",
+        "computed attribute",
+        "pattern",
+        "document pattern",
+        "array elements",
+        "event search",
+        "residual",
+        "every event",
     ]
     key: str
     """The attribute, or the expression, whose values are looked up; empty where there is none."""
@@ -55,6 +63,8 @@ class AccessPath:
                 return f"pattern on {self.key}, found by the text {self.text!r}"
             case "pattern":
                 return f"pattern on {self.key} without a fixed text: tried on each value"
+            case "document pattern":
+                return f"XPath on {self.key}: asked with all others about each document"
             case "array elements":
                 return f"looked up by the elements of {self.key}"
             case "event search":
@@ -237,6 +247,8 @@ def mismatch_hint(condition: Leaf | Residual, values: Mapping[str, Any], timezon
     if isinstance(condition, Residual):
         return _pair_hint(condition, values)
     value = _single(values[condition.attribute])
+    if isinstance(value, str) and any(isinstance(test.pattern, XPath) for test in condition.values.tests):
+        return _document_hint(condition, value)
     if value is None or any(isinstance(test.pattern, Computed) for test in condition.values.tests):
         return None
     kind, wanted = kind_of(value), _kinds_in(condition.values)
@@ -251,6 +263,16 @@ def mismatch_hint(condition: Leaf | Residual, values: Mapping[str, Any], timezon
     if "typeof(" in written or len(written) > _MAX_HINT_LENGTH or not _is_valid_sql(written, timezone):
         return reason
     return f"{reason}; write {written}"
+
+
+def _document_hint(condition: Leaf, text: str) -> str | None:
+    """The step of the first XPath that fails, and where in the document; or why the text is none."""
+    reasons = (
+        why_not(text, test.pattern.pattern)
+        for test in sorted(condition.values.tests, key=lambda test: test.key)
+        if isinstance(test.pattern, XPath) and test.wanted
+    )
+    return next(filter(None, reasons), None)
 
 
 def excludes_text(values: ValueSet) -> str | None:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 GROUP = "palio.languages"
 CONDITIONS_GROUP = "palio.conditions"
-OWN_LANGUAGES = ("sql", "cesql", "cloudevents", "eventbridge", "jms", "sigma", "sns")
+OWN_LANGUAGES = ("sql", "cesql", "cloudevents", "eventbridge", "jms", "sigma", "sns", "xpath")
 
 
 class Parser(Protocol):

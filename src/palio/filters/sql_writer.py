@@ -31,7 +31,7 @@ from palio.filters.expressions.ast import Array, Attribute, Call, Expression, Li
 from palio.filters.kinds import NUMBERS, Kind
 from palio.filters.like import LikePattern
 from palio.filters.tree import And, Leaf, Node, Or, Residual, domain_of
-from palio.filters.value_predicates import Computed, Like, Rlike, Test
+from palio.filters.value_predicates import Computed, Like, Rlike, Test, XPath
 from palio.filters.value_sets import (
     ANY_VALUE,
     NO_VALUE,
@@ -120,6 +120,8 @@ def _test_to_sql(name: str, test: Test, timezone: str) -> str:
             return f"{name} {'' if test.wanted else 'NOT '}{word} {literal_to_sql(pattern.sql)}"
         case Rlike(regex):
             return f"{name} {'' if test.wanted else 'NOT '}RLIKE {literal_to_sql(regex.text)}"
+        case XPath(xpath):
+            return f"{'' if test.wanted else 'NOT '}xpath_boolean({name}, {literal_to_sql(xpath.text)})"
         case Computed(expression, wants, own):
             return _in_zone(condition_to_sql(expression, wants), own, timezone)
     raise TypeError(test.pattern)

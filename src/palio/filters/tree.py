@@ -27,7 +27,7 @@ from palio.filters.expressions.extension_functions import reads_whole_event, use
 from palio.filters.expressions.static_analysis import required_attributes
 from palio.filters.expressions.value_comparison import OPPOSITES
 from palio.filters.kinds import KINDS, MISSING, Kind
-from palio.filters.value_predicates import Computed, Like, Rlike, Test, computed_range
+from palio.filters.value_predicates import Computed, Like, Rlike, Test, XPath, computed_range
 from palio.filters.value_sets import ANY_VALUE, PRESENT, STRINGS, ValueSet
 
 Attributes: TypeAlias = Mapping[str, Scalar | tuple[Scalar, ...]]
@@ -231,7 +231,7 @@ def domain_of(test: Test) -> ValueSet:
     match test.pattern:
         case Like(pattern) if test.wanted and pattern.starts and not pattern.ignore_case:
             return ValueSet.prefix(pattern.starts)
-        case Like() | Rlike():
+        case Like() | Rlike() | XPath():
             return STRINGS
         case Computed(expression, _, _):
             if test.pattern.is_string_only:

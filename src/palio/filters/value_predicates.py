@@ -1,4 +1,4 @@
-"""Tests on one value that intervals cannot express: LIKE, RLIKE, and conditions computed from one attribute.
+"""Tests on one value that intervals cannot express: LIKE, RLIKE, XPath, and conditions computed from one attribute.
 
 A `Test` is a pattern and whether it must hold or fail. The strings that contain 'abc' cannot be enumerated, so the
 algebra of value sets keeps tests beside the intervals and reasons about them with the few sound rules of the classical
@@ -27,6 +27,9 @@ from palio.filters.kinds import KINDS, MISSING, Kind, Value, cut_after
 from palio.filters.like import LikePattern
 from palio.filters.pattern_texts import PatternTexts
 from palio.filters.regex import Regex
+from palio.filters.xml_text import text_matches
+from palio.xml.containment import contains, patterns_exclude
+from palio.xml.pattern import Pattern as TreePattern
 
 if TYPE_CHECKING:
     from palio.filters.comparisons import Truth
@@ -87,6 +90,19 @@ class Rlike:
 
     def implies(self, other: Pattern) -> bool:
         return self == other
+
+
+@dataclass(frozen=True)
+class XPath:
+    """The XML document that a string is matches a tree pattern; NULL for strings that are none."""
+
+    pattern: TreePattern
+
+    def accepts(self, value: Value) -> bool | None:
+        return text_matches(value, self.pattern) if isinstance(value, str) else None
+
+    def implies(self, other: Pattern) -> bool:
+        return isinstance(other, XPath) and contains(other.pattern, self.pattern)
 
 
 @dataclass(frozen=True)
@@ -156,7 +172,7 @@ class Computed:
         return {"expression": self.expression, "wants": self.wants, "timezone": self.timezone}
 
 
-Pattern: TypeAlias = Like | Rlike | Computed
+Pattern: TypeAlias = Like | Rlike | XPath | Computed
 
 
 @dataclass(frozen=True)
@@ -231,9 +247,11 @@ class Test:
 
 
 def _exclusive(first: Pattern, second: Pattern) -> bool:
-    """Whether two patterns are known to be disjoint: by fixed starts or ends, or by their computed ranges."""
+    """Whether two patterns are known to be disjoint: by fixed starts or ends, or by what they ask for."""
     if isinstance(first, Computed) and isinstance(second, Computed):
         return first.excludes(second)
+    if isinstance(first, XPath) and isinstance(second, XPath):
+        return patterns_exclude(first.pattern, second.pattern)
     if not (isinstance(first, Like) and isinstance(second, Like)):
         return False
     a, b = first.pattern, second.pattern
@@ -266,6 +284,8 @@ def are_contradictory(tests: frozenset[Test]) -> bool:
     if not wanted:
         return False  # of no two patterns it is known that every string matches one
     if any(Test(each.pattern, False) in tests for each in wanted):
+        return True
+    if any(isinstance(each.pattern, XPath) and each.pattern.pattern.is_never for each in wanted):
         return True
     if len(tests) > _MAX_PAIRWISE_TESTS:
         return False

@@ -101,5 +101,6 @@ STEPS_PER_CHARACTER: Final = {
     "substring_index": 50,
     "to_binary": 30,
     "translate": 12,
+    "xpath_boolean": 16,
 }
 """Of the functions that take more than some steps for a character, measured by `benchmarks/condition_costs.py`."""

@@ -16,7 +16,7 @@ from palio.filters.expressions.extension_functions import reads_whole_event
 from palio.filters.kinds import Kind
 from palio.filters.like import LikePattern
 from palio.filters.tree import And, Leaf, Node, Or, Residual
-from palio.filters.value_predicates import Computed, Like, Rlike
+from palio.filters.value_predicates import Computed, Like, Rlike, XPath
 from palio.filters.value_sets import PRESENT
 from palio.matching.columnar.array_members import membership_in
 from palio.matching.columnar.computed_attributes import (
@@ -55,6 +55,8 @@ class AccessPaths:
         if self._is_always_candidate and _holds_without_value(condition):
             return AccessPath("every event", condition.attribute, times_equality=ASKED_ALWAYS_COST)
         for test in condition.values.tests:
+            if isinstance(test.pattern, XPath):
+                return AccessPath("document pattern", condition.attribute)
             if test.wanted and isinstance(test.pattern, Like | Rlike):
                 cost = pattern_cost(test.pattern)
                 times = rounded_cost(cost.times) if cost.is_slow else 0

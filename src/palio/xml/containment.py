@@ -142,6 +142,31 @@ class _Homomorphism:
         return self._alone[id(condition)]
 
 
+def patterns_exclude(one: Pattern, two: Pattern) -> bool:
+    """Whether no document is known to match both: where both ask for a document element that cannot be one."""
+    return any(
+        _excluded(mine, other)
+        for mine in one.root.branches
+        for other in two.root.branches
+        if mine.axis is other.axis is Axis.CHILD
+    )
+
+
+def _excluded(one: PatternNode, two: PatternNode) -> bool:
+    """Whether two nodes of patterns cannot be placed on the same node."""
+    if names_exclude(one.name, two.name) or any(excludes(mine, other) for mine in one.tests for other in two.tests):
+        return True
+    return any(
+        mine.kind is other.kind is NodeKind.ATTRIBUTE
+        and mine.axis is other.axis is Axis.CHILD
+        and mine.name == other.name
+        and mine.name.is_single
+        and _excluded(mine, other)
+        for mine in one.branches
+        for other in two.branches
+    )
+
+
 def name_covers(wide: Name, narrow: Name) -> bool:
     """Whether every name that a test accepts is accepted by another."""
     return wide.local in (None, narrow.local) and wide.namespace in (None, narrow.namespace)

@@ -243,6 +243,9 @@ class Pattern:
     def __str__(self) -> str:
         return self.text
 
+    def __repr__(self) -> str:
+        return f"Pattern({self.text!r})"
+
     def __getstate__(self) -> dict[str, object]:
         return {"root": self.root}
 

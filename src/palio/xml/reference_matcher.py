@@ -1,9 +1,9 @@
 """Reference matcher: one document against any tree pattern, set at a time.
 
-For every node of a pattern, the nodes of the document that it can be placed on are computed once, bottom up, as a sorted
-list (Gottlob, Koch and Pichler, 2005). Whether an element has a branch below it is then a search in the list of the
-branch: the descendants of an element are the numbers from its own to its end. The time is linear in the sizes of the
-pattern and of the document, whatever `//` there are, apart from a logarithm.
+For every node of a pattern, the nodes of the document that it can be placed on are computed once, bottom up, as a
+sorted list (Gottlob, Koch and Pichler, 2005). Whether an element has a branch below it is then a search in the list of
+the branch: the descendants of an element are the numbers from its own to its end. The time is linear in the sizes of
+the pattern and of the document, whatever `//` there are, apart from a logarithm.
 
 It says what patterns mean, and answers for those that an index cannot decide alone. Lists are shared by all patterns
 that are asked of one document, since many subscriptions have the same steps.

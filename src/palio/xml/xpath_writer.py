@@ -193,9 +193,12 @@ def _write_number(number: float) -> str:
 
 
 def _write_text(text: str) -> str:
-    """A string literal; XPath has no escapes, so a text with both quotation marks is put together."""
-    if "'" not in text:
-        return f"'{text}'"
+    """A string literal, in double quotes so that it can stand in one of SQL.
+
+    XPath has no escapes: a text with both quotation marks is put together.
+    """
     if '"' not in text:
         return f'"{text}"'
-    return "concat({})".format(', "\'", '.join(f"'{piece}'" for piece in text.split("'")))
+    if "'" not in text:
+        return f"'{text}'"
+    return "concat({})".format(", '\"', ".join(f'"{piece}"' for piece in text.split('"')))

@@ -91,6 +91,14 @@ def _get_json_object(g: Generator, depth: int) -> str:
     return f"get_json_object({_pick(g, *map(_literal, DOCUMENTS), 's')}, {_literal(_pick(g, *_PATHS))})"
 
 
+def _xpath_boolean(g: Generator, depth: int) -> str:
+    return f"xpath_boolean({_literal(_pick(g, *_XML_DOCUMENTS))}, {_literal(_pick(g, *_XPATHS))})"
+
+
+_XML_DOCUMENTS = ("<a><b>1</b><b x='2'>two</b></a>", "<a>10</a>", "<c><a><b/></a></c>")
+_XPATHS = ("/a/b", "a//b", "//b[@x = 2]", "/a[b > 0]", "//a[not(b)]", "/a | /c", "//b[contains(., 'w')][parent::a]")
+
+
 def _from_json(g: Generator, depth: int) -> str:
     kind = _pick(g, "STRING", "INT", "BIGINT", "DOUBLE", "BOOLEAN", "DECIMAL(12,2)")
     return f"from_json({_pick(g, *map(_literal, DOCUMENTS), 's')}, 'a {kind}').a"
@@ -156,6 +164,7 @@ FORMAT_FORMS: dict[str, Callable[[Generator, int], str]] = {
     "format_string": _format_string,
     "parse_url": _parse_url,
     "get_json_object": _get_json_object,
+    "xpath_boolean": _xpath_boolean,
     "to_binary": _to_binary,
     "to_number": _to_number,
     "json_field": _from_json,

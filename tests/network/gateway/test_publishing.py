@@ -68,6 +68,23 @@ def test_an_event_that_is_plain_json_is_the_data_of_a_cloudevent() -> None:
     run(test)
 
 
+@pytest.mark.parametrize("media", ["application/xml", "text/xml; charset=utf-8", "application/jats+xml"])
+def test_an_xml_document_is_an_event_of_its_own(media: str) -> None:
+    async def test() -> None:
+        wanted = "xpath_boolean(xml, '/quote[price > 100]')"
+        async with serving() as (_, client), listening(client, wanted) as events:
+            for price in (90, 120):
+                content = f"<quote><price>{price}</price></quote>"
+                answer = await client.post("/events", headers={"Content-Type": media}, content=content)
+                assert answer.status_code == 200
+            assert (await events.next())["data"] == {"xml": "<quote><price>120</price></quote>"}
+            refused = await client.post("/events", headers={"Content-Type": media}, content="<quote>")
+            assert refused.status_code == 400
+            assert "line 1" in refused.text
+
+    run(test)
+
+
 async def numbers(events: Stream, count: int) -> list[int]:
     return [(await events.next())["data"]["n"] for _ in range(count)]
 

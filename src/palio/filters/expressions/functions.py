@@ -375,6 +375,7 @@ _function(
 _function("luhn_check", encodings.luhn_check, (TEXT,), bool, "whether the last of some digits checks the others")
 _function("parse_url", None, (TEXT, ONLY_TEXT, ONLY_TEXT), str, "a part of a URL", optional=1)
 _function("get_json_object", None, (TEXT, ONLY_TEXT), str, "what a path leads to in a JSON text")
+_function("xpath_boolean", None, (ONLY_TEXT, ONLY_TEXT), bool, "whether an XPath selects something in an XML document")
 _function("json_field", None, (ONLY_TEXT, ONLY_TEXT, ONLY_TEXT), None, "a field of a JSON text, as a type")
 _function("md5", texts.md5, (ONLY_RUN,), str, "the MD5 digest in hexadecimal digits")
 _function("sha1", texts.sha1, (ONLY_RUN,), str, "the SHA-1 digest in hexadecimal digits")

@@ -44,6 +44,7 @@ from palio.filters.like import LikePattern
 from palio.filters.regex import Regex
 from palio.filters.text_cache import TextCache
 from palio.filters.work_limit import limit_calls
+from palio.filters.xml_text import pattern_of, text_matches
 
 # Cached for patterns that come with events, which are parsed for every event.
 _parse_like = TextCache(LikePattern.parse)
@@ -211,6 +212,11 @@ def _of_text(make: Callable[..., Callable[[str], Value]]) -> Callable[..., Compu
     return prepare
 
 
+def _xpath_boolean(xpath: str) -> Callable[[str], bool | None]:
+    pattern = pattern_of(xpath)
+    return lambda text: text_matches(text, pattern)
+
+
 def _json_field(path: Value, kind: Value) -> Computes:
     read = json_field(literal_text(path), literal_text(kind))
     return lambda zone, value: read(value, zone) if isinstance(value, str) else None
@@ -266,6 +272,7 @@ PREPARED: Final[Mapping[str, Callable[..., Computes]]] = MappingProxyType(
         "parse_url": _of_text(parse_url),
         "get_json_object": _of_text(json_path),
         "json_field": _json_field,
+        "xpath_boolean": _of_text(_xpath_boolean),
     }
 )
 

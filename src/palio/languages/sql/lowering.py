@@ -29,8 +29,9 @@ from palio.filters.like import LikePattern
 from palio.filters.regex import Regex
 from palio.filters.sql_writer import NULL_NAMES, TYPE_NAMES
 from palio.filters.tree import EVERYTHING, NOTHING, And, Leaf, Node, Or, domain_of
-from palio.filters.value_predicates import Like, Pattern, Rlike, Test
+from palio.filters.value_predicates import Like, Pattern, Rlike, Test, XPath
 from palio.filters.value_sets import ANY_VALUE, NO_VALUE, NULLS, PRESENT, STRINGS, ValueSet
+from palio.filters.xml_text import pattern_of
 
 
 class TruthTest(Enum):
@@ -60,7 +61,7 @@ TEXT_FUNCTION_PATTERNS: Final[dict[str, Callable[[str], LikePattern]]] = {
 _CONDITIONS = frozenset(
     "and or not = <=> <> < <= > >= in between like ilike rlike isnull isnotnull istrue isfalse isnan startswith "
     "endswith contains luhn_check array_contains ip_in_network any_value_like any_value_ilike any_value_rlike "
-    "condition_in in_timezone exists forall split_contains".split()
+    "condition_in in_timezone exists forall split_contains xpath_boolean".split()
 )
 _NEVER_NULL = frozenset(("isnull", "isnotnull", "istrue", "isfalse", "typeof"))
 _POLYMORPHIC = frozenset(["case", "coalesce", "if", "nullif", "nvl2", "greatest", "least", "cast"])
@@ -229,6 +230,12 @@ class _Lowering:
                     return lower_pattern(name, Rlike(Regex.compile(text)), wanted)
                 except ValueError as error:
                     raise ParseError(self.text, pattern.span[0], str(error)) from None
+            case Call("xpath_boolean", (Attribute(name), pattern)) if wanted in (TruthTest.TRUE, TruthTest.FALSE):
+                text = self.constant(pattern)
+                if not isinstance(text, str):
+                    return None
+                # NULL also for strings that are no XML, so that where it is not TRUE is not where it is FALSE.
+                return lower_pattern(name, XPath(pattern_of(text)), wanted)
             case Call("startswith" | "endswith" | "contains" as function, (Attribute(name), part)) if not attributes_of(
                 part
             ):

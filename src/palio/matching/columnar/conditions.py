@@ -28,7 +28,7 @@ from palio.filters.like import LikePattern
 from palio.filters.normal_form import Conjunction, expand
 from palio.filters.regex import Regex
 from palio.filters.tree import And, Leaf, Node, Or, Residual, domain_of
-from palio.filters.value_predicates import Like, Pattern, Rlike, Test
+from palio.filters.value_predicates import Like, Pattern, Rlike, Test, XPath
 from palio.filters.value_sets import EMPTY, PRESENT, ValueSet
 from palio.matching.columnar.array_members import ArrayMember, membership_in
 from palio.matching.columnar.array_types import Floats, Int64s
@@ -334,9 +334,11 @@ class ConditionsBuilder:
         encoded = _Encoded()
         plain = ValueSet(values.parts)
         for test in sorted(values.tests, key=lambda test: (not test.wanted, test.key)):
-            axis = self.axis((attribute, Test(test.pattern)))
-            encoded.tests.append(self._tested(self._hit(axis, test.wanted, selectivity_of(test)), test.pattern))
-        if any(test.wanted and plain == domain_of(test) for test in values.tests):
+            # A test that fails is the absence of its code. An XPath may be neither TRUE nor FALSE, and has two codes.
+            asked = test if isinstance(test.pattern, XPath) else Test(test.pattern)
+            hit = self._hit(self.axis((attribute, asked)), asked.wanted is test.wanted, selectivity_of(test))
+            encoded.tests.append(self._tested(hit, test.pattern))
+        if any((test.wanted or isinstance(test.pattern, XPath)) and plain == domain_of(test) for test in values.tests):
             return encoded  # a hit already says that the value is in the interval part
         self._intervals(attribute, plain, encoded)
         return encoded

@@ -61,6 +61,7 @@ _MAX_TEXT_BYTES: Final = 1 << 22
 _MAX_WORDS: Final = 1 << 22  # of eight bytes
 _FIRST_ROOM: Final = 64
 _TODO_ROOM: Final = 256
+_DOCUMENT_CODE: Final = -1  # of the one test that stands for all XPath patterns of a column
 _SEARCH_ROOM: Final = 1024  # finds of searches that are taken over at a time
 
 
@@ -75,6 +76,8 @@ class PatternColumn:
     def table(self) -> PatternTable:
         """The patterns for the kernels, made when a batch first has the attribute."""
         always = [(code, predicate_of(test)) for code, test in self.tests.of_strings]
+        if self.tests.documents is not None:
+            always.append((_DOCUMENT_CODE, bool))
         if self.searches is None and not always:
             return self.tests.table
         return PatternTable(self.tests.patterns, () if self.searches is None else self.searches.marked, always)
@@ -188,6 +191,9 @@ class ValueCache:
                 self._write(number, self.column.words_of(text))
                 continue
             words = self._resolve(self._words[first : first + count].tolist(), text)
+            if len(words) > count:  # of XPaths, of which one undecided word stands for all
+                self._write(number, words)
+                continue
             self._words[first : first + len(words)] = words
             self._entries[number, ENTRY_WORDS] = len(words)
 
@@ -199,7 +205,10 @@ class ValueCache:
                 found[word] = None
                 continue
             code, accepts = self.column.table.python_test(word)
-            if accepts(text):
+            if code == _DOCUMENT_CODE:
+                assert self.column.tests.documents is not None
+                found.update(dict.fromkeys(self.column.tests.documents.codes(text)))
+            elif accepts(text):
                 found[code] = None
         return list(found)
 

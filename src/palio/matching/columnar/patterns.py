@@ -18,8 +18,9 @@ from palio.filters.kinds import MISSING, Kind, Value
 from palio.filters.like import LikePattern
 from palio.filters.regex import Regex
 from palio.filters.tree import Attributes
-from palio.filters.value_predicates import Computed, Like, Rlike, Test
+from palio.filters.value_predicates import Computed, Like, Rlike, Test, XPath
 from palio.matching.columnar.conditions import SetMembership, ValueTest, WholeEventSearch
+from palio.matching.columnar.document_patterns import DocumentPatterns
 from palio.matching.columnar.pattern_skeletons import CodedPattern
 from palio.matching.columnar.pattern_table import PatternTable
 
@@ -35,12 +36,15 @@ class AttributeTests:
         self.patterns: list[CodedPattern] = []
         self.of_strings: list[tuple[int, ValueTest]] = []  # beside patterns
         self.of_others: list[tuple[int, ValueTest]] = []
+        xpaths: list[tuple[int, Test]] = []
         for code, test in tests:
             match test:
                 case Test(Like(pattern), True):
                     self.patterns.append(CodedPattern(code, pattern))
                 case Test(Rlike(regex), True):
                     self.patterns.append(CodedPattern(code, regex))
+                case Test(XPath()):
+                    xpaths.append((code, test))
                 case SetMembership(values):
                     self.of_others.append((code, test))
                     if not values.parts[Kind.STRING].is_empty:
@@ -49,6 +53,7 @@ class AttributeTests:
                     if not _is_of_strings_only(test):
                         self.of_others.append((code, test))
                     self.of_strings.append((code, test))
+        self.documents = DocumentPatterns(xpaths) if xpaths else None
         self._cache: dict[str, tuple[int, ...]] = {}
         self.when_missing = self._evaluate_other(MISSING)
         self.when_null = self._evaluate_other(None)
@@ -79,6 +84,8 @@ class AttributeTests:
 
     def _evaluate(self, text: str) -> tuple[int, ...]:
         codes = [code for code, test in self.of_strings if predicate_of(test)(text)]
+        if self.documents is not None:
+            codes += self.documents.codes(text)
         return (*codes, *self._find(text))
 
     def _evaluate_other(self, value: Value) -> tuple[int, ...]:

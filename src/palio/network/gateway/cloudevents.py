@@ -1,8 +1,8 @@
 """CloudEvents HTTP binding: events of an HTTP message, and an event as a CloudEvent in JSON.
 
 The modes of the binding (§3) are distinguished by the content type: structured, batched, and binary with `ce-` headers.
-Two plain forms are accepted as well, because people type them: one JSON object, and JSON lines. An object with a
-`specversion` is a CloudEvent; any other is an event as it is.
+Plain forms are accepted as well, because people type them: one JSON object, JSON lines, and an XML document, which is
+the attribute `xml` of an event. An object with a `specversion` is a CloudEvent; any other is an event as it is.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from palio.network.security.quotas import BrokerLimits
 STRUCTURED: Final = "application/cloudevents+json"
 BATCH: Final = "application/cloudevents-batch+json"
 JSON_LINES: Final = ("application/x-ndjson", "application/jsonl", "application/x-jsonlines")
+XML_TYPES: Final = ("application/xml", "text/xml")
 _DEFAULT_TYPE: Final = "palio.event"
 _DEFAULT_SOURCE: Final = "palio"
 
@@ -35,11 +36,14 @@ def read_events(body: bytes, headers: Iterable[tuple[str, str]], limits: BrokerL
     is_binary = any(name.startswith("ce-") for name in relevant)
     if media == "application/json" and not is_binary:
         return [read_event(body, limits.event)]
+    if not is_binary and (media in XML_TYPES or media.endswith("+xml")):
+        return [Event.from_xml(body, limits=limits.event)]
     if media.startswith("application/cloudevents") or is_binary:
         return [Event.from_cloudevent(body, relevant, limits=limits.event)]
     raise EventError(
         f"neither a CloudEvent nor JSON: the content type is {media or 'missing'!r}; "
-        f"{STRUCTURED}, {BATCH}, {JSON_LINES[0]} or application/json can be read, or any with ce- headers"
+        f"{STRUCTURED}, {BATCH}, {JSON_LINES[0]}, application/json or application/xml can be read, "
+        "or any with ce- headers"
     )
 
 
