@@ -1,7 +1,7 @@
 """Branches of patterns: what must be found below one element, shared by all patterns that ask for it.
 
 XTrie cuts a pattern where it branches, and links the parts in a table (Chan, Felber, Garofalakis and Rastogi, 2002;
-Chand §3.2). Here the parts are shared: two patterns that ask for the same below the same path have one entry for it.
+Chand §3.3). Here the parts are shared: two patterns that ask for the same below the same path have one entry for it.
 
 A *unit* is what a pattern asks of one node: value tests, or a conjunction of links. A *link* says that below an
 element a path ends in a node of the trie, or in a unit. For `/a[b/c]//d`:
