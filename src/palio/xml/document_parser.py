@@ -188,10 +188,11 @@ class _DocumentBuilder:
             add_parent(stack[-1])
             add_text_start(len(texts))
             push(element)
-            for place in range(0, len(attributes), 2):
-                add_owner(element)
-                add_name(numbers[attributes[place]])
-                add_value(attributes[place + 1])
+            if attributes:
+                for place in range(0, len(attributes), 2):
+                    add_owner(element)
+                    add_name(numbers[attributes[place]])
+                    add_value(attributes[place + 1])
 
         def end(name: str) -> None:
             pop()
