@@ -187,6 +187,16 @@ def test_the_automaton_grows_with_the_paths_of_documents(monkeypatch: pytest.Mon
     assert index.match(document) == list(range(0, 40, 2))
 
 
+def test_a_document_with_too_many_branches_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    index = index_of("//a[b][c]", "//a[b][d]")
+    document = parse_document("<x>" + "<a><b/><c/></a>" * 3_000 + "</x>")
+    assert index.match(document) == [0]
+    monkeypatch.setattr(pattern_index, "MAX_JOIN_ENTRIES", 4_096)
+    with pytest.raises(LimitReached, match="too many elements at which branches of patterns begin"):
+        index_of("//a[b][c]", "//a[b][d]").match(document)
+    assert index.match(parse_document("<a><b/><d/></a>")) == [1]
+
+
 def test_names_that_no_pattern_mentions_are_one_symbol() -> None:
     index = index_of("//a/b", "/*/*/c")
     index.match(parse_document("<x>" + "".join(f"<n{n}/>" for n in range(500)) + "</x>"))

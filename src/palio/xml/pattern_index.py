@@ -25,7 +25,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from palio.errors import InvalidArgument
+from palio.errors import InvalidArgument, LimitReached
 from palio.xml.automaton_kernels import (
     COUNTERS,
     FOUND,
@@ -52,6 +52,8 @@ _FEWEST_RECENT: Final = 256  # patterns that the small automaton may have in any
 _LARGE_PER_RECENT: Final = 16
 _FEWEST_REMOVED: Final = 256
 _FIRST_ENTRIES: Final = 4_096
+MAX_JOIN_ENTRIES: Final = 2**24
+"""Branches noted at elements of one document, of eight bytes each."""
 _MAX_ATTEMPTS: Final = 64  # to join one document, each with twice the room
 
 
@@ -169,8 +171,10 @@ class PatternIndex:
 
     def _check(self, found: list[int], document: Document) -> list[int]:
         """Those of the patterns found that match, where the index knows only a conjunction that they imply."""
-        matcher = ReferenceMatcher(document)
         checked, patterns = self._checked, self._patterns
+        if checked.isdisjoint(found):
+            return found
+        matcher = ReferenceMatcher(document)
         return [each for each in found if each not in checked or matcher.matches(patterns[each])]
 
 
@@ -342,6 +346,9 @@ class _Run:
                 return
             # Twice the entries; it begins anew, and what was found is found.
             entries = 2 * len(self._entry_links)
+            if entries > MAX_JOIN_ENTRIES:
+                reason = "the document has too many elements at which branches of patterns begin"
+                raise LimitReached("MAX_JOIN_ENTRIES", MAX_JOIN_ENTRIES, reason)
             self._entry_links, self._entry_nexts = np.zeros(entries, np.int32), np.zeros(entries, np.int32)
 
     def _reserve(self, document: Document) -> None:
