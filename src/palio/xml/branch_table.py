@@ -22,7 +22,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from palio.xml.automaton_kernels import ABOVE, BranchArrays
+from palio.xml.join_kernels import ABOVE, BranchArrays
 
 EVERY_NODE: Final = -1
 

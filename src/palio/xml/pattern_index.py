@@ -1,7 +1,7 @@
 """Pattern index: all tree patterns that match a document, in one pass over its nodes.
 
     index = PatternIndex()
-    number = index.add(parse_pattern("//surname[. = 'Curie']"))
+    number = index.add(parse_xpath("//surname[. = 'Curie']"))
     index.match(parse_document(data))              [number]
 
 A document runs through a path automaton (`palio.xml.path_automaton`), which finds patterns that are paths at once, and
@@ -26,20 +26,9 @@ import numpy as np
 import numpy.typing as npt
 
 from palio.errors import InvalidArgument, LimitReached
-from palio.xml.automaton_kernels import (
-    COUNTERS,
-    FOUND,
-    LINK_NUMBERS,
-    TESTED,
-    VISITS,
-    BranchArrays,
-    DocumentArrays,
-    JoinArrays,
-    RunArrays,
-    join_branches,
-    run_automaton,
-)
+from palio.xml.automaton_kernels import COUNTERS, FOUND, TESTED, VISITS, DocumentArrays, RunArrays, run_automaton
 from palio.xml.document import Document
+from palio.xml.join_kernels import LINK_NUMBERS, BranchArrays, JoinArrays, join_branches
 from palio.xml.path_automaton import PathAutomaton
 from palio.xml.path_trie import PathTrie, is_exact
 from palio.xml.pattern import NodeKind, Pattern
@@ -61,7 +50,7 @@ _NO_HITS: Final[_Ints] = np.zeros(0, np.int32)
 
 
 class PatternKernels(NamedTuple):
-    """The functions of `automaton_kernels`, as they stand or compiled."""
+    """The functions of `automaton_kernels` and `join_kernels`, as they stand or compiled."""
 
     run_automaton: Callable[..., int]
     join_branches: Callable[..., int]
