@@ -96,9 +96,6 @@ def xpaths() -> st.SearchStrategy[str]:
     )
 
 
-conjunctive_paths = st.deferred(lambda: st.builds("{}{}".format, st.sampled_from(("/", "//")), _branching()))
-
-
 @st.composite
 def _branching(draw: st.DrawFn, depth: int = 2) -> str:
     """Paths with branches and comparisons of values, the patterns of the literature."""
@@ -109,3 +106,6 @@ def _branching(draw: st.DrawFn, depth: int = 2) -> str:
     if depth and draw(st.booleans()):
         text += draw(separators) + draw(_branching(depth - 1))
     return text
+
+
+conjunctive_paths = st.builds("{}{}".format, st.sampled_from(("/", "//")), _branching())

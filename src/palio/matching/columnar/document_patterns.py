@@ -1,16 +1,23 @@
 """XPath patterns of one attribute, evaluated together on the document that a value is.
 
-A value is parsed once, and all patterns of a segment are asked about it. A negated pattern holds where the document is
-well-formed and the pattern does not match; of a text that is no document, nothing holds.
+A value is parsed once. A few patterns are asked one by one, more by one pass of the document through an index of all of
+them (`palio.xml.pattern_index`). A negated pattern holds where the document is well-formed and the pattern does not
+match; of a text that is no document, nothing holds.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
+from typing import Final
 
 from palio.filters.value_predicates import Test, XPath
-from palio.filters.xml_text import matcher_of, text_matches
+from palio.filters.work_limit import MIN_LONG_CHARACTERS, exceeds_limit
+from palio.filters.xml_text import PARSER_STEPS, matcher_of, text_matches
 from palio.xml.pattern import Pattern
+from palio.xml.pattern_index import PatternIndex
+
+_MAX_WITHOUT_INDEX: Final = 4  # patterns that are faster asked one by one
 
 
 class DocumentPatterns:
@@ -27,11 +34,33 @@ class DocumentPatterns:
 
     def codes(self, text: str) -> list[int]:
         """The codes of all tests that hold for a text."""
-        if matcher_of(text) is None:
-            return []
+        if len(self._patterns) > _MAX_WITHOUT_INDEX:
+            return self._indexed_codes(text)
         found: list[int] = []
         for pattern in self._patterns:
             answer = text_matches(text, pattern)
             if answer is not None:
                 found += (self._wanted if answer else self._unwanted).get(pattern, ())
         return found
+
+    def _indexed_codes(self, text: str) -> list[int]:
+        if len(text) > MIN_LONG_CHARACTERS and exceeds_limit(PARSER_STEPS * len(text), "xpath_boolean()"):
+            return []
+        matcher = matcher_of(text)
+        if matcher is None:
+            return []
+        # The numbers of the index are the places of the patterns.
+        matched = [self._patterns[number] for number in self._index.match(matcher.document)]
+        found = [code for pattern in matched for code in self._wanted.get(pattern, ())]
+        if self._unwanted:
+            for pattern in self._unwanted.keys() - set(matched):
+                found += self._unwanted[pattern]
+        return found
+
+    @cached_property
+    def _index(self) -> PatternIndex:
+        from palio.matching.xml_kernels import PATTERN_KERNELS
+
+        index = PatternIndex(PATTERN_KERNELS)
+        index.add_many(self._patterns)
+        return index
