@@ -171,9 +171,30 @@ def test_states_that_take_too_much_memory_are_forgotten(monkeypatch: pytest.Monk
     assert index.match(document) == [0, 1, 2]
     monkeypatch.setattr(path_automaton, "MAX_STATE_BYTES", 2 * index._large.automaton.bytes - 1)
     assert index.match(document) == [0, 1, 2]
-    monkeypatch.setattr(path_automaton, "MAX_STATE_BYTES", 1_000)
+    monkeypatch.setattr(path_automaton, "_FIRST_ROOM", 4)
+    monkeypatch.setattr(path_automaton, "MAX_STATE_BYTES", 500)
     with pytest.raises(LimitReached, match="too many different paths"):
         index.match(document)
+
+
+def test_the_automaton_grows_with_the_paths_of_documents(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(path_automaton, "_FIRST_ROOM", 4)
+    xpaths = [f"/a//b{n}[c{n % 7}]//d{n % 5}" for n in range(40)]
+    index = index_of(*xpaths)
+    inner = "".join(f"<b{n}><c{n % 7}/><x><d{n % 5}/></x></b{n}>" for n in range(0, 40, 2))
+    document = parse_document(f"<a>{inner}<e>{inner}</e></a>")
+    assert index.match(document) == list(range(0, 40, 2))
+    assert index.match(document) == list(range(0, 40, 2))
+
+
+def test_a_document_with_too_many_branches_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    index = index_of("//a[b][c]", "//a[b][d]")
+    document = parse_document("<x>" + "<a><b/><c/></a>" * 3_000 + "</x>")
+    assert index.match(document) == [0]
+    monkeypatch.setattr(pattern_index, "MAX_JOIN_ENTRIES", 4_096)
+    with pytest.raises(LimitReached, match="too many elements at which branches of patterns begin"):
+        index_of("//a[b][c]", "//a[b][d]").match(document)
+    assert index.match(parse_document("<a><b/><d/></a>")) == [1]
 
 
 def test_names_that_no_pattern_mentions_are_one_symbol() -> None:

@@ -41,6 +41,10 @@ from palio.matching.columnar.computed_columns import MIN_PROGRAM_EXPRESSIONS
 from palio.matching.columnar.kernel_cache import folders, try_lock
 from palio.matching.columnar.kernel_readiness import are_recorded, compiler_process, kernel_readiness
 from palio.matching.matcher import Matcher
+from palio.matching.xml_kernels import COMPILED_KERNELS
+from palio.xml.document_parser import parse_document
+from palio.xml.pattern_index import PatternIndex
+from palio.xml.xpath_parser import parse_xpath
 
 # Without `renumbering_kernels`, which only the driver of a job with a long table of subscriptions needs.
 _MODULES: Final = (
@@ -119,6 +123,9 @@ def _compile_for_arrays() -> None:
     matcher.add_many([f"x{n}" for n in many], [f"a * {n} < c" for n in many])
     matcher.merge()
     matcher.match({"a": 1, "c": 0})
+    patterns = PatternIndex(COMPILED_KERNELS)
+    patterns.add(parse_xpath("//a[b]/c"))
+    patterns.match(parse_document("<a><b/><c/></a>"))
 
 
 @contextmanager

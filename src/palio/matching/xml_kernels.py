@@ -11,13 +11,11 @@ from typing import Any, Final
 
 from palio.matching.columnar.kernel_readiness import kernel_readiness
 from palio.matching.columnar.native import compiled
-from palio.xml import automaton_kernels
+from palio.xml.automaton_kernels import run_automaton
+from palio.xml.join_kernels import join_branches
 from palio.xml.pattern_index import INTERPRETED_KERNELS, PatternKernels
 
-COMPILED_KERNELS: Final = PatternKernels(
-    compiled(automaton_kernels.run_automaton),
-    compiled(automaton_kernels.join_branches),
-)
+COMPILED_KERNELS: Final = PatternKernels(compiled(run_automaton), compiled(join_branches))
 
 
 def _when_ready(kernel: Callable[..., Any], interpreted: Callable[..., Any]) -> Callable[..., Any]:

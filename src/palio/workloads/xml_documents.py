@@ -1,4 +1,4 @@
-"""Generator of XML documents from a schema, with the parameters of XNet's experiments (Chand §6.2).
+"""Generator of XML documents from a schema, with the parameters of XNet's experiments (Chand §6.2.2).
 
 A document is grown from its document element: an element that has no content yet is chosen, and gets content that the
 schema allows, until the document has as many tags as wanted. From then on elements get only what they require.

@@ -1,4 +1,4 @@
-"""Generator of XPath patterns from a schema, with the parameters of XNet's experiments (Chand §6.1).
+"""Generator of XPath patterns from a schema, with the parameters of XNet's experiments (Chand §6.2.2).
 
 A pattern is a walk down the schema, so that documents exist that match it. A step may be replaced by `*`, or preceded
 by `//` and some levels that are left out, and a node may have further branches. The thesis gives the parameters, and

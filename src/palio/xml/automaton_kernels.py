@@ -1,11 +1,10 @@
-"""Kernels of pattern matching: the run of the path automaton over a document, and the join of branches.
+"""Kernel of the path automaton: its run over a document.
 
-The functions are plain Python on arrays of integers, and Numba can compile them as they stand. This package does not
+Kernels are plain Python on arrays of integers, and Numba can compile them as they stand. This package does not
 compile them: it stands below the compiler of kernels, and whoever has one hands in compiled forms (`PatternKernels`).
 Without, Python interprets them over memoryviews. They call no other functions, which would have to be compiled too.
 
-A node of a document is a number here: elements first, then attributes, then text nodes. `palio.xml.branch_table` says
-what links and units are.
+A node of a document is a number here: elements first, then attributes, then text nodes.
 """
 
 from __future__ import annotations
@@ -16,28 +15,15 @@ from typing import Any, Final, NamedTuple, TypeAlias
 Integers: TypeAlias = Any
 
 # Counters of a run, by place.
-NODE, FOUND, VISITS, TESTED, MISSING_STATE, MISSING_SYMBOL, DEPTH = range(7)
-COUNTERS: Final = 7
+NODE, FOUND, VISITS, TESTED = range(4)
+COUNTERS: Final = 4
+
+# Sizes of the parts of an automaton, by place.
+STATES, TRANSITIONS, STATE_NODES, STATE_PATTERNS, STATE_LINKS, STATE_SEARCHES, WAITINGS, WAITING_NODES = range(8)
+SIZES: Final = 8
 
 # Flags of a state.
 HAS_PATTERNS, HAS_LINKS, HAS_TESTS, HAS_ATTRIBUTES, HAS_TEXTS, HAS_SEARCHES = 1, 2, 4, 8, 16, 32
-
-# Kinds of links: at which element a link holds, seen from the element where it ends.
-UP = 0
-"""A number of levels above."""
-AT_DEPTH = 1
-"""The ancestor at a depth, which is 0 for the document node."""
-ABOVE = 2
-"""All ancestors of the element a number of levels above; with -1 levels, of an attribute or text, its element too."""
-
-# What is known of a link in one document, in three numbers: attempt in the upper 32 bits, and in the lower
-LAST_MARK = 0
-"""the element (+ 1) that it was last noted for,"""
-HOLDS_AT = 1
-"""the element (+ 1) at which it was last found to hold,"""
-NEXT_BELOW = 2
-"""of a link of kind `ABOVE`, the place of the first node after the present element that it leads up from."""
-LINK_NUMBERS: Final = 3
 
 EMPTY: Final = -1
 # A pair of numbers has its place in a hash table at first * FIRST_FACTOR + second * SECOND_FACTOR, cut to the size.
@@ -59,13 +45,48 @@ class DocumentArrays(NamedTuple):
     """By name: its symbol as the name of an attribute."""
 
 
-class AutomatonArrays(NamedTuple):
-    """The states of the automaton that are known, and its transitions in a hash table."""
+class TrieArrays(NamedTuple):
+    """The trie of paths, and the symbols of names. Lists by node or symbol begin where `…_starts` says."""
 
+    child_starts: Integers
+    child_tests: Integers
+    """By node: the name tests of its edges to children; ascending."""
+    child_targets: Integers
+    descendant_starts: Integers
+    descendant_tests: Integers
+    descendant_targets: Integers
+    child_flags: Integers
+    """By node: what a state that has it must look at, as flags of a state."""
+    descendant_flags: Integers
+    """By node: what a state below it must look at."""
+    pattern_starts: Integers
+    patterns: Integers
+    link_starts: Integers
+    links: Integers
+    search_starts: Integers
+    searches: Integers
+    accepted_starts: Integers
+    accepted: Integers
+    """By symbol: the name tests that accept it."""
+    symbol_kinds: Integers
+    """By symbol: 1 if it is the name of an element."""
+
+
+class AutomatonArrays(NamedTuple):
+    """The states of the automaton that are known, and its transitions in a hash table. All have room at their ends."""
+
+    sizes: Integers
     transition_keys: Integers
     """State in the upper 32 bits, symbol in the lower; `EMPTY` where there is none. The length is a power of two."""
     transition_targets: Integers
+    state_table: Integers
+    """Hash table of the states by nodes and waiting nodes; its length is a power of two."""
     flags: Integers
+    node_starts: Integers
+    nodes: Integers
+    """Nodes of the trie that a state stands for; ascending."""
+    waitings: Integers
+    """By state: its set of waiting nodes."""
     pattern_starts: Integers
     """By state: where its patterns are in `patterns`, up to those of the next."""
     patterns: Integers
@@ -74,6 +95,12 @@ class AutomatonArrays(NamedTuple):
     search_starts: Integers
     searches: Integers
     """By state: the conjunctions of links of kind `ABOVE` alone, which nothing else leads to."""
+    waiting_table: Integers
+    waiting_starts: Integers
+    waiting_nodes: Integers
+    """Sets of nodes that wait for descendants; ascending."""
+    reached: Integers
+    """Room for as many nodes as the trie has."""
 
 
 class RunArrays(NamedTuple):
@@ -97,46 +124,18 @@ class RunArrays(NamedTuple):
     """Pairs of node and state that has value tests."""
 
 
-class BranchArrays(NamedTuple):
-    """Links and units of all patterns."""
+def run_automaton(
+    document: DocumentArrays, trie: TrieArrays, automaton: AutomatonArrays, run: RunArrays, number: int
+) -> int:
+    """Run over a document from the node that the counters name, and make the states that it needs.
 
-    kinds: Integers
-    levels: Integers
-    pivot_starts: Integers
-    pivots: Integers
-    """By link: the conjunctions that are looked at when it holds."""
-    other_starts: Integers
-    others: Integers
-    """By unit: the other links of a conjunction."""
-    pattern_starts: Integers
-    patterns: Integers
-    """By unit: the patterns that match where it is found."""
-    link_starts: Integers
-    links: Integers
-    """By unit: the links that end at it."""
-
-
-class JoinArrays(NamedTuple):
-    """Working memory of the join."""
-
-    link_numbers: Integers
-    """What is known of each link, `LINK_NUMBERS` for each."""
-    ends: Integers
-    """By element: the number after that of its last descendant."""
-    heads: Integers
-    """By element + 1: its last entry."""
-    entry_links: Integers
-    entry_nexts: Integers
-    pending: Integers
-    """Conjunctions found at the present element whose links are to be followed."""
-
-
-def run_automaton(document: DocumentArrays, automaton: AutomatonArrays, run: RunArrays, number: int) -> int:
-    """Run over a document from the node that the counters name; 0 at its end, 1 where a transition is missing."""
+    Returns 0 at its end, or 1 where there is no room for one more state.
+    """
     parents, tags, attribute_owners, attribute_tags, text_owners, element_symbols, attribute_symbols = document
     keys, targets, flags = automaton.transition_keys, automaton.transition_targets, automaton.flags
     pattern_starts, patterns = automaton.pattern_starts, automaton.patterns
     counters, node_states, node_depths, state_documents, state_parents, pattern_documents, found, visits, tested = run
+    sizes, reached = automaton.sizes, automaton.reached
     elements = len(parents)
     attributes_end = elements + len(attribute_owners)
     end = attributes_end + len(text_owners)
@@ -150,7 +149,6 @@ def run_automaton(document: DocumentArrays, automaton: AutomatonArrays, run: Run
                 above = node_states[owner]
                 depth = node_depths[owner] + 1
             node_depths[node] = depth
-            counters[DEPTH] = max(counters[DEPTH], depth)
             symbol = element_symbols[tags[node]]
         elif node < attributes_end:
             owner = attribute_owners[node - elements]
@@ -169,10 +167,181 @@ def run_automaton(document: DocumentArrays, automaton: AutomatonArrays, run: Run
         while keys[at] != key and keys[at] != EMPTY:
             at = (at + 1) & size
         if keys[at] == EMPTY:
-            counters[NODE] = node
-            counters[MISSING_STATE] = above
-            counters[MISSING_SYMBOL] = symbol
-            return 1
+            # A new transition. Its nodes are those after all edges that the symbol passes; the trie is a tree, so
+            # that none is reached twice.
+            if 2 * (sizes[TRANSITIONS] + 1) > size:
+                counters[NODE] = node
+                return 1
+            waiting = automaton.waitings[above]
+            count = 0
+            for is_descendant in range(2):
+                if is_descendant:
+                    first = automaton.waiting_starts[waiting]
+                    last = automaton.waiting_starts[waiting + 1]
+                else:
+                    first = automaton.node_starts[above]
+                    last = automaton.node_starts[above + 1]
+                for place in range(first, last):
+                    if is_descendant:
+                        origin = automaton.waiting_nodes[place]
+                        edges_start = trie.descendant_starts[origin]
+                        edges_end = trie.descendant_starts[origin + 1]
+                    else:
+                        origin = automaton.nodes[place]
+                        edges_start = trie.child_starts[origin]
+                        edges_end = trie.child_starts[origin + 1]
+                    if edges_start == edges_end:
+                        continue
+                    for each in range(trie.accepted_starts[symbol], trie.accepted_starts[symbol + 1]):
+                        test = trie.accepted[each]
+                        low = edges_start
+                        high = edges_end
+                        while low < high:
+                            middle = (low + high) >> 1
+                            if is_descendant:
+                                is_less = trie.descendant_tests[middle] < test
+                            else:
+                                is_less = trie.child_tests[middle] < test
+                            if is_less:
+                                low = middle + 1
+                            else:
+                                high = middle
+                        if low < edges_end:
+                            if is_descendant:
+                                if trie.descendant_tests[low] == test:
+                                    reached[count] = trie.descendant_targets[low]
+                                    count += 1
+                            elif trie.child_tests[low] == test:
+                                reached[count] = trie.child_targets[low]
+                                count += 1
+            # In ascending order (Shell, 1959), so that a set of nodes is one state, however it was reached.
+            gap = count >> 1
+            while gap > 0:
+                for place in range(gap, count):
+                    value = reached[place]
+                    other = place
+                    while other >= gap and reached[other - gap] > value:
+                        reached[other] = reached[other - gap]
+                        other -= gap
+                    reached[other] = value
+                gap >>= 1
+            more_patterns = 0
+            more_links = 0
+            more_searches = 0
+            more_waiting = 0
+            for place in range(count):
+                each = reached[place]
+                more_patterns += trie.pattern_starts[each + 1] - trie.pattern_starts[each]
+                more_links += trie.link_starts[each + 1] - trie.link_starts[each]
+                more_searches += trie.search_starts[each + 1] - trie.search_starts[each]
+                if trie.descendant_starts[each + 1] > trie.descendant_starts[each]:
+                    more_waiting += 1
+            waiting_end = sizes[WAITING_NODES]
+            waiting_count = automaton.waiting_starts[waiting + 1] - automaton.waiting_starts[waiting]
+            if (
+                sizes[STATES] + 2 > len(flags)
+                or 2 * (sizes[STATES] + 1) > len(automaton.state_table)
+                or sizes[STATE_NODES] + count > len(automaton.nodes)
+                or sizes[STATE_PATTERNS] + more_patterns > len(patterns)
+                or sizes[STATE_LINKS] + more_links > len(automaton.links)
+                or sizes[STATE_SEARCHES] + more_searches > len(automaton.searches)
+                or sizes[WAITINGS] + 2 > len(automaton.waiting_starts)
+                or 2 * (sizes[WAITINGS] + 1) > len(automaton.waiting_table)
+                or waiting_end + waiting_count + more_waiting > len(automaton.waiting_nodes)
+            ):
+                counters[NODE] = node
+                return 1
+            if not trie.symbol_kinds[symbol]:
+                waiting = 0  # nothing is below attributes and texts
+            elif more_waiting > 0:
+                # Both sets are ascending.
+                first = automaton.waiting_starts[waiting]
+                last = automaton.waiting_starts[waiting + 1]
+                place = 0
+                tail = waiting_end
+                digest = 0
+                while first < last or place < count:
+                    if place < count:
+                        each = reached[place]
+                        if trie.descendant_starts[each + 1] == trie.descendant_starts[each]:
+                            place += 1
+                            continue
+                    if place == count or (first < last and automaton.waiting_nodes[first] < reached[place]):
+                        automaton.waiting_nodes[tail] = automaton.waiting_nodes[first]
+                        first += 1
+                    else:
+                        automaton.waiting_nodes[tail] = reached[place]
+                        place += 1
+                    digest = (digest * FIRST_FACTOR + automaton.waiting_nodes[tail]) & 0x3FFFFFFF
+                    tail += 1
+                table_size = len(automaton.waiting_table) - 1
+                slot = digest & table_size
+                waiting = EMPTY
+                while waiting == EMPTY and automaton.waiting_table[slot] != EMPTY:
+                    waiting = automaton.waiting_table[slot]
+                    first = automaton.waiting_starts[waiting]
+                    if automaton.waiting_starts[waiting + 1] - first != tail - waiting_end:
+                        waiting = EMPTY
+                    else:
+                        for place in range(tail - waiting_end):
+                            if automaton.waiting_nodes[first + place] != automaton.waiting_nodes[waiting_end + place]:
+                                waiting = EMPTY
+                                break
+                    slot = (slot + 1) & table_size
+                if waiting == EMPTY:
+                    waiting = sizes[WAITINGS]
+                    automaton.waiting_table[slot] = waiting
+                    automaton.waiting_starts[waiting + 1] = tail
+                    sizes[WAITINGS] += 1
+                    sizes[WAITING_NODES] = tail
+            digest = waiting
+            for place in range(count):
+                digest = (digest * FIRST_FACTOR + reached[place]) & 0x3FFFFFFF
+            table_size = len(automaton.state_table) - 1
+            slot = digest & table_size
+            state = EMPTY
+            while state == EMPTY and automaton.state_table[slot] != EMPTY:
+                state = automaton.state_table[slot]
+                first = automaton.node_starts[state]
+                if automaton.waitings[state] != waiting or automaton.node_starts[state + 1] - first != count:
+                    state = EMPTY
+                else:
+                    for place in range(count):
+                        if automaton.nodes[first + place] != reached[place]:
+                            state = EMPTY
+                            break
+                slot = (slot + 1) & table_size
+            if state == EMPTY:
+                state = sizes[STATES]
+                automaton.state_table[slot] = state
+                automaton.waitings[state] = waiting
+                flag = 0
+                for place in range(automaton.waiting_starts[waiting], automaton.waiting_starts[waiting + 1]):
+                    flag |= trie.descendant_flags[automaton.waiting_nodes[place]]
+                for place in range(count):
+                    each = reached[place]
+                    flag |= trie.child_flags[each]
+                    automaton.nodes[sizes[STATE_NODES]] = each
+                    sizes[STATE_NODES] += 1
+                    for value in range(trie.pattern_starts[each], trie.pattern_starts[each + 1]):
+                        patterns[sizes[STATE_PATTERNS]] = trie.patterns[value]
+                        sizes[STATE_PATTERNS] += 1
+                    for value in range(trie.link_starts[each], trie.link_starts[each + 1]):
+                        automaton.links[sizes[STATE_LINKS]] = trie.links[value]
+                        sizes[STATE_LINKS] += 1
+                    for value in range(trie.search_starts[each], trie.search_starts[each + 1]):
+                        automaton.searches[sizes[STATE_SEARCHES]] = trie.searches[value]
+                        sizes[STATE_SEARCHES] += 1
+                flags[state] = flag
+                automaton.node_starts[state + 1] = sizes[STATE_NODES]
+                pattern_starts[state + 1] = sizes[STATE_PATTERNS]
+                automaton.link_starts[state + 1] = sizes[STATE_LINKS]
+                automaton.search_starts[state + 1] = sizes[STATE_SEARCHES]
+                state_documents[state] = 0
+                sizes[STATES] += 1
+            keys[at] = key
+            targets[at] = state
+            sizes[TRANSITIONS] += 1
         state = targets[at]
         if node < elements:
             node_states[node] = state
@@ -197,166 +366,3 @@ def run_automaton(document: DocumentArrays, automaton: AutomatonArrays, run: Run
             counters[TESTED] += 1
     counters[NODE] = end
     return 0
-
-
-def join_branches(
-    hits: Integers,
-    document: DocumentArrays,
-    automaton: AutomatonArrays,
-    run: RunArrays,
-    branches: BranchArrays,
-    join: JoinArrays,
-    number: int,
-    attempt: int,
-) -> int:
-    """Find the conjunctions of a document, from the visits of a run and from hits, pairs of node and unit.
-
-    Elements are looked at from the last to the first, so that everything below one is known before it. A link is noted
-    in a list of the element at which it holds. One of kind `ABOVE` is noted at the element that it leads up from, and
-    holds at an element in whose subtree the nearest of these is: no ancestors are searched. The place of a node for
-    this is twice the number of its element, and 1 more for attributes and texts.
-
-    Returns 0, or 1 where there is no room for more entries.
-    """
-    parents, attribute_owners, text_owners = document.parents, document.attribute_owners, document.text_owners
-    counters, node_states, node_depths, visits = run.counters, run.node_states, run.node_depths, run.visits
-    pattern_documents, found = run.pattern_documents, run.found
-    flags, state_link_starts, state_links = automaton.flags, automaton.link_starts, automaton.links
-    search_starts, searches = automaton.search_starts, automaton.searches
-    kinds, levels = branches.kinds, branches.levels
-    pivot_starts, pivots = branches.pivot_starts, branches.pivots
-    other_starts, others = branches.other_starts, branches.others
-    pattern_starts, patterns = branches.pattern_starts, branches.patterns
-    unit_link_starts, unit_links = branches.link_starts, branches.links
-    numbers, ends, heads, entry_links, entry_nexts, pending = join
-    elements = len(parents)
-    attributes_end = elements + len(attribute_owners)
-    most_entries = len(entry_links)
-    stamp = attempt << 32
-    visited = counters[VISITS]
-    sources = visited + len(hits) // 2
-    entries = 0
-    source = 0
-    pending_count = 0
-    current = elements
-    heads[0] = EMPTY
-    for element in range(elements):
-        heads[element + 1] = EMPTY
-        ends[element] = element + 1
-    for element in range(elements - 1, 0, -1):
-        ends[parents[element]] = max(ends[parents[element]], ends[element])
-    while True:
-        # Note the links that follow from what was found.
-        while source < sources or pending_count > 0:
-            if source < visited:
-                node = visits[2 * source]
-                unit = EMPTY
-                first = state_link_starts[visits[2 * source + 1]]
-                last = state_link_starts[visits[2 * source + 1] + 1]
-                source += 1
-            else:
-                if source < sources:
-                    node = hits[2 * (source - visited)]
-                    unit = hits[2 * (source - visited) + 1]
-                    source += 1
-                else:
-                    pending_count -= 1
-                    node = current
-                    unit = pending[pending_count]
-                first = unit_link_starts[unit]
-                last = unit_link_starts[unit + 1]
-                for place in range(pattern_starts[unit], pattern_starts[unit + 1]):
-                    pattern = patterns[place]
-                    if pattern_documents[pattern] < number:
-                        pattern_documents[pattern] = number
-                        found[counters[FOUND]] = pattern
-                        counters[FOUND] += 1
-            if node < elements:
-                element = node
-            elif node < attributes_end:
-                element = attribute_owners[node - elements]
-            else:
-                element = text_owners[node - attributes_end]
-            if entries + last - first > most_entries:
-                return 1
-            for place in range(first, last):
-                if unit == EMPTY:
-                    link = state_links[place]
-                else:
-                    link = unit_links[place]
-                up = levels[link]
-                if kinds[link] == AT_DEPTH:
-                    up = node_depths[element] - up
-                above = element
-                while up > 0:
-                    above = parents[above]
-                    up -= 1
-                mark = stamp | (above + 1)
-                if numbers[LINK_NUMBERS * link + LAST_MARK] != mark:
-                    numbers[LINK_NUMBERS * link + LAST_MARK] = mark
-                    entry_links[entries] = link
-                    entry_nexts[entries] = heads[above + 1]
-                    heads[above + 1] = entries
-                    entries += 1
-        # What is above the present element is below those that follow.
-        if current < elements:
-            entry = heads[current + 1]
-            while entry != EMPTY:
-                link = entry_links[entry]
-                entry = entry_nexts[entry]
-                if link != EMPTY and kinds[link] == ABOVE and levels[link] >= 0:
-                    numbers[LINK_NUMBERS * link + NEXT_BELOW] = stamp | (2 * current)
-        current -= 1
-        while current >= 0 and heads[current + 1] == EMPTY and not flags[node_states[current]] & HAS_SEARCHES:
-            current -= 1
-        if current < -1:
-            return 0
-        # The links that hold at the element.
-        mark = stamp | (current + 1)
-        entry = heads[current + 1]
-        while entry != EMPTY:
-            link = entry_links[entry]
-            if kinds[link] != ABOVE:
-                if numbers[LINK_NUMBERS * link + HOLDS_AT] == mark:
-                    entry_links[entry] = EMPTY  # noted before
-                numbers[LINK_NUMBERS * link + HOLDS_AT] = mark
-            elif levels[link] < 0:
-                numbers[LINK_NUMBERS * link + NEXT_BELOW] = stamp | (2 * current + 1)
-            entry = entry_nexts[entry]
-        # The conjunctions whose pivot holds, and those that are looked for at every element in this state.
-        entry = heads[current + 1]
-        place = 0
-        last = 0
-        if current >= 0:
-            place = search_starts[node_states[current]]
-            last = search_starts[node_states[current] + 1]
-        is_searching = True
-        while True:
-            if place == last:
-                is_searching = False
-                while entry != EMPTY and (entry_links[entry] == EMPTY or kinds[entry_links[entry]] == ABOVE):
-                    entry = entry_nexts[entry]
-                if entry == EMPTY:
-                    break
-                place = pivot_starts[entry_links[entry]]
-                last = pivot_starts[entry_links[entry] + 1]
-                entry = entry_nexts[entry]
-                continue
-            if is_searching:
-                unit = searches[place]
-            else:
-                unit = pivots[place]
-            place += 1
-            holds = True
-            for other in range(other_starts[unit], other_starts[unit + 1]):
-                link = others[other]
-                if kinds[link] == ABOVE:
-                    below = numbers[LINK_NUMBERS * link + NEXT_BELOW]
-                    holds = stamp | (2 * current) < below < stamp | (2 * ends[current])
-                else:
-                    holds = numbers[LINK_NUMBERS * link + HOLDS_AT] == mark
-                if not holds:
-                    break
-            if holds:
-                pending[pending_count] = unit
-                pending_count += 1

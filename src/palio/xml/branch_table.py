@@ -1,7 +1,7 @@
 """Branches of patterns: what must be found below one element, shared by all patterns that ask for it.
 
 XTrie cuts a pattern where it branches, and links the parts in a table (Chan, Felber, Garofalakis and Rastogi, 2002;
-Chand §3.2). Here the parts are shared: two patterns that ask for the same below the same path have one entry for it.
+Chand §3.3). Here the parts are shared: two patterns that ask for the same below the same path have one entry for it.
 
 A *unit* is what a pattern asks of one node: value tests, or a conjunction of links. A *link* says that below an
 element a path ends in a node of the trie, or in a unit. For `/a[b/c]//d`:
@@ -22,7 +22,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from palio.xml.automaton_kernels import ABOVE, BranchArrays
+from palio.xml.join_kernels import ABOVE, BranchArrays
 
 EVERY_NODE: Final = -1
 
@@ -104,18 +104,17 @@ class BranchTable:
     def arrays(self) -> BranchArrays:
         """The table for the kernels; a copy."""
         return BranchArrays(
-            kinds=np.array(self._kinds, np.int32),
-            levels=np.array(self._levels, np.int32),
-            **_compressed("pivot", "pivots", self._pivots),
-            **_compressed("other", "others", self._others),
-            **_compressed("pattern", "patterns", self._patterns),
-            **_compressed("link", "links", self._links),
+            np.array(self._kinds, np.int32),
+            np.array(self._levels, np.int32),
+            *compressed(self._pivots),
+            *compressed(self._others),
+            *compressed(self._patterns),
+            *compressed(self._links),
         )
 
 
-def _compressed(name: str, values: str, lists: Sequence[Sequence[int]]) -> dict[str, npt.NDArray[np.int32]]:
-    """Lists as one array, and where each begins."""
+def compressed(lists: Sequence[Sequence[int]]) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]]:
+    """Where each of some lists begins in an array, and the array of all of them."""
     starts = np.zeros(len(lists) + 1, np.int32)
     np.cumsum([len(each) for each in lists], out=starts[1:])
-    flat = np.fromiter((value for each in lists for value in each), np.int32, int(starts[-1]))
-    return {f"{name}_starts": starts, values: flat}
+    return starts, np.fromiter((value for each in lists for value in each), np.int32, int(starts[-1]))

@@ -14,8 +14,8 @@ A document from outside is hostile until it is parsed:
 Encodings are UTF-8, UTF-16, ISO-8859-1, ASCII, and the single-byte ones that Python knows. UTF-16 is decoded before
 Expat sees it. Text in a `str` is Unicode already, and the encoding it declares is ignored.
 
-Costs about 0.6 µs an element. Rejected: `xml.etree` and lxml build an object for each element, at twice the time, and
-have their own entities and limits to be switched off.
+Costs one to two microseconds an element, most of it for calls from Expat into Python. lxml builds its tree in a quarter
+of that, but reading the arrays from the tree would cost more than it saves.
 """
 
 from __future__ import annotations
@@ -188,10 +188,11 @@ class _DocumentBuilder:
             add_parent(stack[-1])
             add_text_start(len(texts))
             push(element)
-            for place in range(0, len(attributes), 2):
-                add_owner(element)
-                add_name(numbers[attributes[place]])
-                add_value(attributes[place + 1])
+            if attributes:
+                for place in range(0, len(attributes), 2):
+                    add_owner(element)
+                    add_name(numbers[attributes[place]])
+                    add_value(attributes[place + 1])
 
         def end(name: str) -> None:
             pop()

@@ -3,8 +3,8 @@
 All paths of a trie are searched at once (as in YFilter, Diao et al., 2003), by states that are made when a document
 first needs them (Green et al., 2004). A state is the set of nodes of the trie that an element can be placed on,
 together with the nodes above it that wait for descendants. A document costs one lookup in a hash table for each
-element, whatever the number of patterns; the number of states is bounded by the tag paths that documents have. A
-state lists the patterns and the links that end at it.
+element, whatever the number of patterns, and some microseconds for a transition that no document needed before. A
+state lists the patterns that it finds, and the links that end at it.
 
 States take memory. They are all forgotten between documents when they take more than half of `MAX_STATE_BYTES`, and a
 document that needs more than that by itself is refused.
@@ -12,8 +12,7 @@ document that needs more than that by itself is refused.
 
 from __future__ import annotations
 
-from array import array
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -29,18 +28,24 @@ from palio.xml.automaton_kernels import (
     HAS_TESTS,
     HAS_TEXTS,
     SECOND_FACTOR,
+    SIZES,
+    STATE_NODES,
+    STATES,
+    WAITING_NODES,
+    WAITINGS,
     AutomatonArrays,
+    TrieArrays,
 )
+from palio.xml.branch_table import compressed
 from palio.xml.path_trie import ROOT_NODE, PathTrie
 from palio.xml.pattern import Axis, NodeKind
 from palio.xml.value_groups import ValueGroup
 
 MAX_STATE_BYTES: Final = 256 * 2**20
-_BYTES_PER_STATE: Final = 400  # beside its lists: keys of dictionaries, tuples, transitions
-_BYTES_PER_NODE: Final = 24  # in the tuple of a state and in its array
-_FIRST_TRANSITIONS: Final = 1_024
+_FIRST_ROOM: Final = 1_024
+_TABLES: Final = ("transition_keys", "state_table", "waiting_table")  # hash tables, which are empty at first
 
-_Nodes = tuple[int, ...]
+_Ints = npt.NDArray[np.int32]
 
 
 class PathAutomaton:
@@ -53,178 +58,187 @@ class PathAutomaton:
     def forget(self) -> None:
         """Forget all states, after the trie has changed or because they take too much memory."""
         self._trie.forget_symbols()
-        self._sets: list[tuple[_Nodes, int]] = []
-        self._numbers: dict[tuple[_Nodes, int], int] = {}
-        self._waiting: list[_Nodes] = []
-        """Sets of nodes that wait for descendants."""
-        self._waiting_numbers: dict[_Nodes, int] = {}
-        self._descents: dict[tuple[int, int], _Nodes] = {}
-        self.value_groups: list[list[ValueGroup]] = []
-        """By state: the groups of value tests for a node in this state."""
-        self._flags = GrowingArray()
-        self._patterns, self._pattern_starts = GrowingArray(), GrowingArray([0])
-        self._links, self._link_starts = GrowingArray(), GrowingArray([0])
-        self._searches, self._search_starts = GrowingArray(), GrowingArray([0])
-        self._transitions = 0
-        self._keys = np.full(_FIRST_TRANSITIONS, EMPTY, np.int64)
-        self._targets = np.zeros(_FIRST_TRANSITIONS, np.int32)
-        self._arrays: AutomatonArrays | None = None
-        self.bytes = 0
-        start = (ROOT_NODE,)
-        self._state(start, self._waiting_number(() if not self._trie.edges[Axis.DESCENDANT][ROOT_NODE] else start))
+        self._trie_arrays: TrieArrays | None = None
+        self._symbols = 0
+        self._groups: dict[int, list[ValueGroup]] = {}
+        # At least as much room as the trie has nodes: no state has more.
+        self.arrays = _empty_automaton(_FIRST_ROOM, len(self._trie))
+        self._add_first_state()
+
+    def _add_first_state(self) -> None:
+        """The document node, and the empty set of waiting nodes."""
+        arrays, trie = self.arrays, self._trie
+        flags = _edge_flags(trie.edge_kinds[Axis.CHILD][ROOT_NODE])
+        arrays.sizes[STATES] = arrays.sizes[STATE_NODES] = arrays.node_starts[1] = arrays.sizes[WAITINGS] = 1
+        arrays.nodes[0] = ROOT_NODE
+        if trie.edges[Axis.DESCENDANT][ROOT_NODE]:
+            flags |= _edge_flags(trie.edge_kinds[Axis.DESCENDANT][ROOT_NODE])
+            arrays.waiting_nodes[0] = ROOT_NODE
+            arrays.waiting_starts[2] = arrays.sizes[WAITING_NODES] = 1
+            arrays.waitings[0] = 1
+            arrays.sizes[WAITINGS] = 2
+            _enter(arrays.waiting_table, 1, 0, arrays.waiting_nodes[:1])
+        arrays.flags[0] = flags
 
     def __len__(self) -> int:
         """The number of states."""
-        return len(self._sets)
+        return int(self.arrays.sizes[STATES])
+
+    @property
+    def bytes(self) -> int:
+        """The memory that states take."""
+        return sum(each.nbytes for each in self.arrays)
 
     @property
     def is_large(self) -> bool:
         """Whether states take so much memory that they are better forgotten."""
         return 2 * self.bytes > MAX_STATE_BYTES
 
-    def arrays(self) -> AutomatonArrays:
-        """The states as they are now, for the kernels."""
-        if self._arrays is None:
-            self._arrays = AutomatonArrays(
-                transition_keys=self._keys,
-                transition_targets=self._targets,
-                flags=self._flags.values,
-                pattern_starts=self._pattern_starts.values,
-                patterns=self._patterns.values,
-                link_starts=self._link_starts.values,
-                links=self._links.values,
-                search_starts=self._search_starts.values,
-                searches=self._searches.values,
-            )
-        return self._arrays
-
-    def add_transition(self, state: int, symbol: int) -> None:
-        """Make the transition that a document needs."""
+    def grow(self) -> None:
+        """Make room for more states."""
         if self.bytes > MAX_STATE_BYTES:
             reason = "the document has too many different paths for the patterns"
             raise LimitReached("MAX_STATE_BYTES", MAX_STATE_BYTES, reason)
-        nodes, waiting = self._sets[state]
-        kind = self._trie.symbol_kinds[symbol]
-        found = set(self._descend(waiting, symbol))
-        edges = self._trie.edges[Axis.CHILD]
-        accepted = self._trie.accepted[symbol]
-        for node in nodes:
-            after = edges[node]
-            if after:
-                found.update([after[test] for test in accepted if test in after])
-        reached = tuple(sorted(found))
-        if kind != NodeKind.ELEMENT:
-            target = self._state(reached, self._waiting_number(()))
-        else:
-            target = self._state(reached, self._waiting_below(waiting, reached))
-        self._put_transition(state, symbol, target)
-        self._arrays = None
+        grown = {}
+        for name, values in self.arrays._asdict().items():
+            if name in ("sizes", "reached"):
+                grown[name] = values
+            elif name not in (*_TABLES, "transition_targets"):
+                grown[name] = np.concatenate((values, np.zeros_like(values)))
+        keys, targets = _grown_transitions(self.arrays.transition_keys, self.arrays.transition_targets)
+        self.arrays = AutomatonArrays(
+            **grown,
+            transition_keys=keys,
+            transition_targets=targets,
+            state_table=np.full(2 * len(self.arrays.state_table), EMPTY, np.int32),
+            waiting_table=np.full(2 * len(self.arrays.waiting_table), EMPTY, np.int32),
+        )
+        self._fill_tables()
 
-    def _descend(self, waiting: int, symbol: int) -> _Nodes:
-        """The nodes that a set of waiting nodes leads to."""
-        known = self._descents.get((waiting, symbol))
+    def trie_arrays(self) -> TrieArrays:
+        """The trie with all symbols that documents have brought, for the kernels."""
+        trie = self._trie
+        if self._trie_arrays is None:
+            self._trie_arrays = _trie_arrays(trie)
+            self._symbols = len(trie.accepted)
+        elif self._symbols != len(trie.accepted):
+            self._trie_arrays = self._trie_arrays._replace(**_symbol_arrays(trie))
+            self._symbols = len(trie.accepted)
+        return self._trie_arrays
+
+    def value_groups(self, state: int) -> list[ValueGroup]:
+        """The groups of value tests for a node in a state."""
+        known = self._groups.get(state)
         if known is None:
-            edges, accepted = self._trie.edges[Axis.DESCENDANT], self._trie.accepted[symbol]
-            found = (edges[node].get(test) for node in self._waiting[waiting] for test in accepted)
-            known = self._descents[waiting, symbol] = tuple(node for node in found if node is not None)
-            self.bytes += _BYTES_PER_STATE // 2 + 8 * len(known)
+            first, last = self.arrays.node_starts[state : state + 2]
+            values = self._trie.values
+            known = [values[node] for node in self.arrays.nodes[first:last].tolist() if node in values]
+            self._groups[state] = known
         return known
 
-    def _waiting_below(self, waiting: int, reached: _Nodes) -> int:
-        edges = self._trie.edges[Axis.DESCENDANT]
-        more = {node for node in reached if edges[node]}
-        if not more:
-            return waiting
-        return self._waiting_number(tuple(sorted(more.union(self._waiting[waiting]))))
+    def _fill_tables(self) -> None:
+        """Enter all states and sets of waiting nodes in tables that are empty."""
+        arrays = self.arrays
+        for state in range(1, len(self)):  # the document node is never looked for
+            first, last = arrays.node_starts[state : state + 2]
+            _enter(arrays.state_table, state, int(arrays.waitings[state]), arrays.nodes[first:last])
+        for waiting in range(1, int(arrays.sizes[WAITINGS])):
+            first, last = arrays.waiting_starts[waiting : waiting + 2]
+            _enter(arrays.waiting_table, waiting, 0, arrays.waiting_nodes[first:last])
 
-    def _waiting_number(self, nodes: _Nodes) -> int:
-        number = self._waiting_numbers.get(nodes)
-        if number is None:
-            number = self._waiting_numbers[nodes] = len(self._waiting)
-            self._waiting.append(nodes)
-            self.bytes += _BYTES_PER_STATE // 2 + _BYTES_PER_NODE * len(nodes)
-        return number
 
-    def _state(self, nodes: _Nodes, waiting: int) -> int:
-        number = self._numbers.get((nodes, waiting))
-        if number is None:
-            number = self._numbers[nodes, waiting] = len(self._sets)
-            self._sets.append((nodes, waiting))
-            self._describe(nodes, waiting)
-        return number
+def _enter(table: _Ints, number: int, digest: int, nodes: _Ints) -> None:
+    """Enter a number in a hash table at the place of its nodes, by the formula of `run_automaton`."""
+    for node in nodes.tolist():
+        digest = (digest * FIRST_FACTOR + node) & 0x3FFFFFFF
+    size = len(table) - 1
+    slot = digest & size
+    while table[slot] != EMPTY:
+        slot = (slot + 1) & size
+    table[slot] = number
 
-    def _describe(self, nodes: _Nodes, waiting: int) -> None:
-        """Add what a new state finds."""
-        trie = self._trie
-        patterns = [pattern for node in nodes for pattern in trie.patterns[node]]
-        links = [link for node in nodes for link in trie.links[node]]
-        searches = [unit for node in nodes for unit in trie.searches[node]]
-        groups = [trie.values[node] for node in nodes if node in trie.values]
-        kinds = 0
-        for node in nodes:
-            kinds |= trie.edge_kinds[Axis.CHILD][node]
-        for node in self._waiting[waiting]:
-            kinds |= trie.edge_kinds[Axis.DESCENDANT][node]
-        self._flags.append(
-            HAS_PATTERNS * bool(patterns)
-            | HAS_LINKS * bool(links)
-            | HAS_SEARCHES * bool(searches)
-            | HAS_TESTS * bool(groups)
-            | HAS_ATTRIBUTES * bool(kinds & 1 << NodeKind.ATTRIBUTE)
-            | HAS_TEXTS * bool(kinds & 1 << NodeKind.TEXT)
-        )
-        self.value_groups.append(groups)
-        for pool, starts, values in (
-            (self._patterns, self._pattern_starts, patterns),
-            (self._links, self._link_starts, links),
-            (self._searches, self._search_starts, searches),
-        ):
-            pool.extend(values)
-            starts.append(len(pool))
-        self.bytes += _BYTES_PER_STATE + 4 * (len(patterns) + len(links)) + _BYTES_PER_NODE * len(nodes)
 
-    def _put_transition(self, state: int, symbol: int, target: int) -> None:
-        if 2 * (self._transitions + 1) > len(self._keys):
-            self._grow_transitions()
-        self._place(state << 32 | symbol, target)
-        self._transitions += 1
+def _empty_automaton(room: int, nodes: int) -> AutomatonArrays:
+    lists = 1 << max(room, 2 * nodes).bit_length()
+    return AutomatonArrays(
+        sizes=np.zeros(SIZES, np.int64),
+        transition_keys=np.full(2 * room, EMPTY, np.int64),
+        transition_targets=np.zeros(2 * room, np.int32),
+        state_table=np.full(2 * room, EMPTY, np.int32),
+        flags=np.zeros(room, np.int32),
+        node_starts=np.zeros(room, np.int32),
+        nodes=np.zeros(lists, np.int32),
+        waitings=np.zeros(room, np.int32),
+        pattern_starts=np.zeros(room, np.int32),
+        patterns=np.zeros(lists, np.int32),
+        link_starts=np.zeros(room, np.int32),
+        links=np.zeros(lists, np.int32),
+        search_starts=np.zeros(room, np.int32),
+        searches=np.zeros(lists, np.int32),
+        waiting_table=np.full(2 * room, EMPTY, np.int32),
+        waiting_starts=np.zeros(room, np.int32),
+        waiting_nodes=np.zeros(lists, np.int32),
+        reached=np.zeros(nodes, np.int32),
+    )
 
-    def _place(self, key: int, target: int) -> None:
-        keys = self._keys
-        size = len(keys) - 1
+
+def _grown_transitions(keys: npt.NDArray[np.int64], targets: _Ints) -> tuple[npt.NDArray[np.int64], _Ints]:
+    """The hash table of transitions with twice the places."""
+    more_keys = np.full(2 * len(keys), EMPTY, np.int64)
+    more_targets = np.zeros(2 * len(keys), np.int32)
+    size = len(more_keys) - 1
+    for place in np.flatnonzero(keys != EMPTY).tolist():
+        key = int(keys[place])
         at = ((key >> 32) * FIRST_FACTOR + (key & 0xFFFFFFFF) * SECOND_FACTOR) & size
-        while keys[at] != EMPTY:
+        while more_keys[at] != EMPTY:
             at = (at + 1) & size
-        keys[at], self._targets[at] = key, target
-
-    def _grow_transitions(self) -> None:
-        keys, targets = self._keys, self._targets
-        self.bytes += 12 * len(keys)
-        self._keys = np.full(2 * len(keys), EMPTY, np.int64)
-        self._targets = np.zeros(2 * len(keys), np.int32)
-        for place in np.flatnonzero(keys != EMPTY).tolist():
-            self._place(int(keys[place]), int(targets[place]))
+        more_keys[at], more_targets[at] = key, targets[place]
+    return more_keys, more_targets
 
 
-class GrowingArray:
-    """An array of 32-bit integers with room at its end."""
+def _trie_arrays(trie: PathTrie) -> TrieArrays:
+    children = [sorted(edges.items()) for edges in trie.edges[Axis.CHILD]]
+    descendants = [sorted(edges.items()) for edges in trie.edges[Axis.DESCENDANT]]
+    child_starts, child_tests = compressed([[test for test, _ in edges] for edges in children])
+    descendant_starts, descendant_tests = compressed([[test for test, _ in edges] for edges in descendants])
+    pattern_starts, patterns = compressed(trie.patterns)
+    link_starts, links = compressed(trie.links)
+    search_starts, searches = compressed(trie.searches)
+    return TrieArrays(
+        child_starts=child_starts,
+        child_tests=child_tests,
+        child_targets=compressed([[target for _, target in edges] for edges in children])[1],
+        descendant_starts=descendant_starts,
+        descendant_tests=descendant_tests,
+        descendant_targets=compressed([[target for _, target in edges] for edges in descendants])[1],
+        child_flags=np.array([_node_flags(trie, node) for node in range(len(trie))], np.int32),
+        descendant_flags=np.array([_edge_flags(kinds) for kinds in trie.edge_kinds[Axis.DESCENDANT]], np.int32),
+        pattern_starts=pattern_starts,
+        patterns=patterns,
+        link_starts=link_starts,
+        links=links,
+        search_starts=search_starts,
+        searches=searches,
+        **_symbol_arrays(trie),
+    )
 
-    def __init__(self, values: list[int] | None = None) -> None:
-        self.values: npt.NDArray[np.int32] = np.zeros(64, np.int32)
-        self._length = 0
-        self.extend(values or [])
 
-    def __len__(self) -> int:
-        return self._length
+def _symbol_arrays(trie: PathTrie) -> dict[str, _Ints]:
+    starts, accepted = compressed(trie.accepted)
+    kinds = [int(kind == NodeKind.ELEMENT) for kind in trie.symbol_kinds]
+    return {"accepted_starts": starts, "accepted": accepted, "symbol_kinds": np.array(kinds, np.int32)}
 
-    def append(self, value: int) -> None:
-        self.extend((value,))
 
-    def extend(self, values: list[int] | tuple[int, ...] | array[Any]) -> None:
-        end = self._length + len(values)
-        if end > len(self.values):
-            grown = np.zeros(max(end, 2 * len(self.values)), np.int32)
-            grown[: self._length] = self.values[: self._length]
-            self.values = grown
-        self.values[self._length : end] = values
-        self._length = end
+def _node_flags(trie: PathTrie, node: int) -> int:
+    return (
+        _edge_flags(trie.edge_kinds[Axis.CHILD][node])
+        | HAS_PATTERNS * bool(trie.patterns[node])
+        | HAS_LINKS * bool(trie.links[node])
+        | HAS_SEARCHES * bool(trie.searches[node])
+        | HAS_TESTS * (node in trie.values)
+    )
+
+
+def _edge_flags(kinds: int) -> int:
+    has_attributes, has_texts = kinds & 1 << NodeKind.ATTRIBUTE, kinds & 1 << NodeKind.TEXT
+    return HAS_ATTRIBUTES * bool(has_attributes) | HAS_TEXTS * bool(has_texts)

@@ -19,9 +19,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from palio.xml.automaton_kernels import ABOVE, AT_DEPTH, UP
 from palio.xml.branch_table import BranchTable
 from palio.xml.document import ExpandedName
+from palio.xml.join_kernels import ABOVE, AT_DEPTH, UP
 from palio.xml.pattern import ANY_NAME, Axis, Name, NodeKind, Pattern, PatternNode
 from palio.xml.value_groups import ValueGroup
 

@@ -1,7 +1,7 @@
 """Pattern index: all tree patterns that match a document, in one pass over its nodes.
 
     index = PatternIndex()
-    number = index.add(parse_pattern("//surname[. = 'Curie']"))
+    number = index.add(parse_xpath("//surname[. = 'Curie']"))
     index.match(parse_document(data))              [number]
 
 A document runs through a path automaton (`palio.xml.path_automaton`), which finds patterns that are paths at once, and
@@ -25,24 +25,11 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from palio.errors import InvalidArgument
-from palio.xml.automaton_kernels import (
-    COUNTERS,
-    FOUND,
-    LINK_NUMBERS,
-    MISSING_STATE,
-    MISSING_SYMBOL,
-    TESTED,
-    VISITS,
-    BranchArrays,
-    DocumentArrays,
-    JoinArrays,
-    RunArrays,
-    join_branches,
-    run_automaton,
-)
+from palio.errors import InvalidArgument, LimitReached
+from palio.xml.automaton_kernels import COUNTERS, FOUND, TESTED, VISITS, DocumentArrays, RunArrays, run_automaton
 from palio.xml.document import Document
-from palio.xml.path_automaton import GrowingArray, PathAutomaton
+from palio.xml.join_kernels import LINK_NUMBERS, BranchArrays, JoinArrays, join_branches
+from palio.xml.path_automaton import PathAutomaton
 from palio.xml.path_trie import PathTrie, is_exact
 from palio.xml.pattern import NodeKind, Pattern
 from palio.xml.reference_matcher import ReferenceMatcher
@@ -54,6 +41,8 @@ _FEWEST_RECENT: Final = 256  # patterns that the small automaton may have in any
 _LARGE_PER_RECENT: Final = 16
 _FEWEST_REMOVED: Final = 256
 _FIRST_ENTRIES: Final = 4_096
+MAX_JOIN_ENTRIES: Final = 2**24
+"""Branches noted at elements of one document, of eight bytes each."""
 _MAX_ATTEMPTS: Final = 64  # to join one document, each with twice the room
 
 
@@ -61,7 +50,7 @@ _NO_HITS: Final[_Ints] = np.zeros(0, np.int32)
 
 
 class PatternKernels(NamedTuple):
-    """The functions of `automaton_kernels`, as they stand or compiled."""
+    """The functions of `automaton_kernels` and `join_kernels`, as they stand or compiled."""
 
     run_automaton: Callable[..., int]
     join_branches: Callable[..., int]
@@ -171,8 +160,10 @@ class PatternIndex:
 
     def _check(self, found: list[int], document: Document) -> list[int]:
         """Those of the patterns found that match, where the index knows only a conjunction that they imply."""
-        matcher = ReferenceMatcher(document)
         checked, patterns = self._checked, self._patterns
+        if checked.isdisjoint(found):
+            return found
+        matcher = ReferenceMatcher(document)
         return [each for each in found if each not in checked or matcher.matches(patterns[each])]
 
 
@@ -183,7 +174,9 @@ class _Segment:
         self.kernels = kernels
         self.trie = PathTrie()
         self.automaton = PathAutomaton(self.trie)
-        self.state_documents, self.state_parents = GrowingArray(), GrowingArray()
+        self.state_documents: _Ints
+        self.state_parents: _Ints
+        self.forget_documents()
         self._is_changed = False
         self._branches: BranchArrays | None = None
         self.link_numbers = np.zeros(0, np.int64)
@@ -204,7 +197,7 @@ class _Segment:
         """Make states and arrays anew if patterns were added, and states if they take too much memory."""
         if self._is_changed or self.automaton.is_large:
             self.automaton.forget()
-            self.state_documents, self.state_parents = GrowingArray(), GrowingArray()
+            self.forget_documents()
         if self._is_changed or self._branches is None:
             self._branches = self.trie.branches.arrays()
             self._forget_joins()
@@ -223,11 +216,15 @@ class _Segment:
         self.pending = np.zeros(table.units, np.int32)
         self.attempt = 0
 
-    def cover_states(self) -> None:
+    def cover_states(self, count: int) -> None:
         """Make room for what a run writes down by state."""
-        more = [0] * (len(self.automaton) - len(self.state_documents))
-        self.state_documents.extend(more)
-        self.state_parents.extend(more)
+        more = np.zeros(count - len(self.state_documents), np.int32)
+        self.state_documents = np.concatenate((self.state_documents, more))
+        self.state_parents = np.concatenate((self.state_parents, more))
+
+    def forget_documents(self) -> None:
+        """Forget in which documents states occurred."""
+        self.state_documents = self.state_parents = np.zeros(0, np.int32)
 
 
 class _Run:
@@ -276,21 +273,26 @@ class _Run:
 
     def _run_automaton(self, arrays: DocumentArrays, segment: _Segment) -> RunArrays:
         while True:
-            segment.cover_states()
+            states = len(segment.automaton.arrays.flags)
+            if len(segment.state_documents) < states:
+                segment.cover_states(states)
             run = RunArrays(
                 self._counters,
                 self._nodes,
                 self._depths,
-                segment.state_documents.values,
-                segment.state_parents.values,
+                segment.state_documents,
+                segment.state_parents,
                 self.pattern_documents.values,
                 self._found,
                 self._visits,
                 self._tested,
             )
-            if not segment.kernels.run_automaton(arrays, segment.automaton.arrays(), run, self._document):
+            automaton = segment.automaton
+            if not segment.kernels.run_automaton(
+                arrays, automaton.trie_arrays(), automaton.arrays, run, self._document
+            ):
                 return run
-            segment.automaton.add_transition(int(self._counters[MISSING_STATE]), int(self._counters[MISSING_SYMBOL]))
+            automaton.grow()
 
     def _find_root_patterns(self, segment: _Segment) -> None:
         """Report patterns that every document matches: they ask for nothing but the document node."""
@@ -312,7 +314,7 @@ class _Run:
                 text = document.attribute_values[node - elements]
             else:
                 text = document.texts[node - elements - attributes]
-            for group in segment.automaton.value_groups[state]:
+            for group in segment.automaton.value_groups(state):
                 for unit in group.units_passed(text):
                     hits.extend((node, unit))
         return np.asarray(hits)
@@ -321,7 +323,7 @@ class _Run:
         elements = len(arrays.parents)
         if elements >= len(self._heads):
             self._heads, self._ends = np.zeros(2 * elements, np.int32), np.zeros(2 * elements, np.int32)
-        automaton = segment.automaton.arrays()
+        automaton = segment.automaton.arrays
         while True:
             segment.attempt += 1
             join = JoinArrays(
@@ -333,6 +335,9 @@ class _Run:
                 return
             # Twice the entries; it begins anew, and what was found is found.
             entries = 2 * len(self._entry_links)
+            if entries > MAX_JOIN_ENTRIES:
+                reason = "the document has too many elements at which branches of patterns begin"
+                raise LimitReached("MAX_JOIN_ENTRIES", MAX_JOIN_ENTRIES, reason)
             self._entry_links, self._entry_nexts = np.zeros(entries, np.int32), np.zeros(entries, np.int32)
 
     def _reserve(self, document: Document) -> None:
@@ -349,7 +354,7 @@ class _Run:
     def _forget_documents(self, segments: Iterable[_Segment]) -> None:
         """Begin to count documents anew, after two thousand million of them."""
         for segment in segments:
-            segment.state_documents, segment.state_parents = GrowingArray(), GrowingArray()
+            segment.forget_documents()
         values = self.pattern_documents.values
         values[values != _REMOVED] = 0
         self._document = 0
@@ -373,3 +378,20 @@ def _arrays_of(document: Document, segment: _Segment) -> DocumentArrays:
             ),
         )
     )
+
+
+class GrowingArray:
+    """An array of 32-bit integers with room at its end."""
+
+    def __init__(self) -> None:
+        self.values: _Ints = np.zeros(64, np.int32)
+        self._length = 0
+
+    def __len__(self) -> int:
+        return self._length
+
+    def append(self, value: int) -> None:
+        if self._length == len(self.values):
+            self.values = np.concatenate((self.values, np.zeros_like(self.values)))
+        self.values[self._length] = value
+        self._length += 1

@@ -1,4 +1,4 @@
-"""XTrie: filtering of XML documents by substrings of tree patterns (Chan et al., 2002; Chand §3.2).
+"""XTrie: filtering of XML documents by substrings of tree patterns (Chan et al., 2002; Chand §3.3).
 
 A pattern is cut into substrings, the longest runs of names that follow one another by `/`. A table has a row for each
 substring of each pattern, and a trie of all substrings finds those that end at an element. A row says how far below

@@ -234,5 +234,6 @@ def sources() -> str:
     """A digest of all that compiled kernels are made of."""
     folder = Path(__file__).parent
     others = [folder / name for name in ("native.py", "layout.py", "kernel_compiler.py")]
-    files = [*others, *sorted(folder.glob("*kernels.py"))]
+    xml = folder.parents[1] / "xml"  # compiled by `palio.matching.xml_kernels`
+    files = [*others, *sorted(folder.glob("*kernels.py")), *sorted(xml.glob("*kernels.py"))]
     return sha256(b"".join(file.read_bytes() for file in files)).hexdigest()
