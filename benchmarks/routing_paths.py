@@ -43,7 +43,7 @@ class Row:
 
 def measure(paths: str, forwarding: str, brokers: int, extra: int, subscriptions: int, events: int) -> Row:
     random = Random(1)
-    net = Network.mesh(brokers, extra, seed=3, forwarding=forwarding, options={"paths": paths})
+    net = Network.mesh(brokers, extra, seed=3, forwarding=forwarding, options={"trees": paths})
     for _ in range(subscriptions):
         net.subscribe(random.randrange(brokers), f"x = {random.randrange(VALUES)}")
     net.run()

@@ -144,7 +144,15 @@ def test_the_options_of_strategies_are_checked() -> None:
 
 
 def test_a_simulation_refuses_what_it_has_not() -> None:
-    chosen = {"propagation": "identity", "forwarding": "content", "upkeep": "hard", "seed": 0, "options": {}}
+    chosen = {
+        "propagation": "identity",
+        "forwarding": "content",
+        "tables": "hard",
+        "crash_log": "none",
+        "paths": "tree",
+        "seed": 0,
+        "options": {},
+    }
     check(Network, topology=line(2), **chosen)
     check(Network.line, brokers=2)
     check(Network.star, brokers=2)

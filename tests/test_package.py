@@ -130,6 +130,7 @@ HEAVY = ("numpy", "numba", "pyarrow", "rich", "pyspark", "pandas", "click")
         "import palio.filters",
         "import palio.languages.sql",
         "import palio; palio.Filter.parse('x > 3').matches({'x': 4})",
+        "import palio; palio.connect()",
     ],
 )
 def test_importing_palio_does_not_import_what_is_heavy(statement: str) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import re
 import signal
 import time
 from collections.abc import Iterator
@@ -91,6 +93,22 @@ def test_what_stands_before_a_line_that_cannot_be_read_is_published(broker: Brok
         assert "published 2 events, and then no more" in said
         assert "some.jsonl:3: not JSON" in said
         assert [json.loads(line)["x"] for line in subscriber.end()[1].splitlines()] == [1, 2]
+
+
+def test_a_publisher_that_is_interrupted_says_what_was_confirmed(broker: Broker) -> None:
+    reading, writing = os.pipe()
+    with (
+        subscribed(broker.url, "x > 0", "--count", "2") as subscriber,
+        os.fdopen(reading, "rb") as stdin,
+        os.fdopen(writing, "wb", buffering=0) as stream,
+        running(Process("publish", "--connect", broker.url, stdin=stdin)) as publisher,
+    ):
+        stream.write(b'{"x": 1}\n{"x": 2}\n')
+        assert subscriber.end()[0] == 0  # both are published, and their confirmations are at least under way
+        publisher.send(signal.SIGINT)
+        code, _, said = publisher.end()
+        assert code == 130
+        assert re.search(r"^[0-2] events? confirmed; later ones may have been published too$", said, re.MULTILINE)
 
 
 def test_an_interrupt_ends_a_subscriber_and_its_subscription(broker: Broker) -> None:

@@ -46,6 +46,13 @@ def test_a_subscriber_gets_what_waits_and_goes_to_the_next_broker(tmp_path: Path
             assert (code, json.loads(out)["drained"]) == (0, True), err
 
 
+def test_where_nothing_listens_no_broker_is_said_to_have_ended() -> None:
+    code, _, said = command("drain", "--connect", "palio://127.0.0.1:1")
+    assert code == 2
+    assert "nothing listens there" in said
+    assert "ended" not in said
+
+
 def test_new_clients_are_refused_and_the_broker_is_not_ready() -> None:
     async def test() -> None:
         ended = asyncio.Event()
@@ -66,6 +73,7 @@ def test_new_clients_are_refused_and_the_broker_is_not_ready() -> None:
                     await admin.drain(1)
                 status = await admin.status()
                 assert (status["draining"]["clients"], status["draining"]["events"]) == (1, 1)
+                assert 0 < status["draining"]["seconds_left"] <= 60
                 assert not draining.done()
                 await event.ack()
                 await draining

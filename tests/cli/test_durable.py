@@ -58,6 +58,22 @@ def test_list_and_show_tell_of_queue_limits_and_home(broker: Broker) -> None:
     run(broker, "delete", "desk-7")
 
 
+def test_subscribe_sets_the_limits_of_a_durable_subscription(broker: Broker) -> None:
+    with palio.connect_blocking(broker.url) as client:
+        with client.subscribe("x > 0", durable="desk-5"):
+            client.publish({"x": 1}, confirm=True)
+        limits = ("--max-events", "7", "--on-full", "drop_oldest", "--expires-after", "1h")
+        arguments = ["subscribe", "x > 0", "--durable", "desk-5", "--count", "1", "--connect", broker.url]
+        told = CliRunner().invoke(main, [*arguments, *limits])
+        assert told.exit_code == 0, told.output
+        found = client.durable("desk-5")["limits"]
+        assert (found["max_events"], found["on_full"], found["expires_after"]) == (7, "drop_oldest", 3_600.0)
+    told = CliRunner().invoke(main, ["subscribe", "x > 0", "--max-events", "7", "--connect", broker.url])
+    assert told.exit_code == 2
+    assert "settings of a queue on disk are those of a durable subscription" in told.stderr
+    run(broker, "delete", "desk-5")
+
+
 def test_limit_changes_what_is_given_and_nothing_else(broker: Broker) -> None:
     subscribe(broker, "desk-8")
     limits = ("--max-events", "1000", "--on-full", "drop_oldest", "--expires-after", "30d", "--max-deliveries", "5")

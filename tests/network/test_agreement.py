@@ -21,7 +21,7 @@ STRATEGIES: list[dict[str, Any]] = [
     {"propagation": "identity", "forwarding": "bloom"},
     {"propagation": "covering"},
     {"propagation": "merging", "advertisements": True},
-    {"propagation": "covering", "forwarding": "group", "options": {"paths": "publisher"}},
+    {"propagation": "covering", "forwarding": "group", "options": {"trees": "publisher"}},
 ]
 
 

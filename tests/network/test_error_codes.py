@@ -9,7 +9,7 @@ import pytest
 from palio import errors
 from palio.network.error_codes import code_of, error_of_code, error_of_refusal, http_status, refusal_of
 from palio.network.protocol import ErrorCode
-from palio.routing.messages import Refusal
+from palio.routing.client_messages import Refusal
 
 
 @pytest.mark.parametrize("code", get_args(ErrorCode))

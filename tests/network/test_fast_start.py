@@ -35,6 +35,12 @@ def test_a_broker_imports_nothing_that_it_does_not_use() -> None:
     subprocess.run([sys.executable, "-c", CODE], check=True, env=environment, timeout=120)
 
 
+def test_settings_are_read_without_the_libraries_of_a_broker() -> None:
+    code = "import sys, palio.network.server.settings; sys.exit(bool({'numba', 'pyarrow'} & sys.modules.keys()))"
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
+    subprocess.run([sys.executable, "-c", code], check=True, env=environment, timeout=120)
+
+
 def test_a_start_that_fails_leaves_the_process_as_it_was() -> None:
     finders, thresholds = list(sys.meta_path), gc.get_threshold()
     with suppress(KeyError), fast_start():

@@ -3,6 +3,15 @@
 from __future__ import annotations
 
 from palio.routing.broker import Broker
+from palio.routing.client_messages import (
+    AdvertiseClient,
+    Confirmed,
+    PublishClient,
+    Refused,
+    SubscribeClient,
+    UnadvertiseClient,
+    UnsubscribeClient,
+)
 from palio.routing.combinations import Combination
 from palio.routing.effects import (
     ClientGone,
@@ -17,22 +26,7 @@ from palio.routing.effects import (
     Reply,
     Requested,
 )
-from palio.routing.messages import (
-    AdvertiseClient,
-    Announce,
-    Begin,
-    Confirmed,
-    EventId,
-    Publish,
-    PublishClient,
-    Refused,
-    Settle,
-    Settled,
-    SubscribeClient,
-    UnadvertiseClient,
-    Unsubscribe,
-    UnsubscribeClient,
-)
+from palio.routing.messages import Announce, Begin, EventId, Publish, Settle, Settled, Unsubscribe
 from tests.routing.lone_broker import Alone, event, sends, subscription, wanted
 
 

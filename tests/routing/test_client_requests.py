@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from palio.filters.filter import Filter
+from palio.routing.client_messages import ClientRequest, PublishClient, SubscribeClient, UnsubscribeClient
 from palio.routing.client_requests import DURABLE_REQUESTS, RequestQueue
 from palio.routing.effects import Client, Effect, NotPersisted, Persist
-from palio.routing.messages import ClientRequest, PublishClient, SubscribeClient, UnsubscribeClient
 
 asked = st.tuples(st.sampled_from("ab"), st.sampled_from(["subscribe", "unsubscribe", "publish"]))
 steps = st.lists(st.one_of(asked, st.sampled_from(["write", "answer", "fail"])), max_size=40)

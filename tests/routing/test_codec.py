@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from palio import DurableSettings, Event, Filter, PalioError, ParseError, WireError
-from palio.routing import codec, messages
+from palio.routing import client_messages, codec, messages
 from tests import strategies
 
 KEY = bytes(range(16))
@@ -36,17 +36,19 @@ MESSAGES: list[Any] = [
     messages.Publish(ID, b"body", b"header", 1, 2, 3, 4, b"stamps"),
 ]
 REQUESTS: list[Any] = [
-    messages.SubscribeClient("desk", WANTED, "network"),
-    messages.SubscribeClient("desk", WANTED, "edge", True, settings=DurableSettings(5, 600, "dead_letter", 7.5, 8)),
-    messages.UnsubscribeClient("desk"),
-    messages.AdvertiseClient("feed", WANTED),
-    messages.UnadvertiseClient("feed"),
-    messages.PublishClient(b"body"),
+    client_messages.SubscribeClient("desk", WANTED, "network"),
+    client_messages.SubscribeClient(
+        "desk", WANTED, "edge", True, settings=DurableSettings(5, 600, "dead_letter", 7.5, 8)
+    ),
+    client_messages.UnsubscribeClient("desk"),
+    client_messages.AdvertiseClient("feed", WANTED),
+    client_messages.UnadvertiseClient("feed"),
+    client_messages.PublishClient(b"body"),
 ]
 ANSWERS: list[Any] = [
-    messages.Confirmed("desk"),
-    messages.Cancelled("desk"),
-    messages.Refused("no", "full", 3, "a"),
+    client_messages.Confirmed("desk"),
+    client_messages.Cancelled("desk"),
+    client_messages.Refused("no", "full", 3, "a"),
 ]
 
 
@@ -75,8 +77,8 @@ def test_an_event_keeps_its_content_and_its_identity(attributes: dict[str, Any])
 
 KINDS_READ: list[tuple[Any, Any]] = [
     (messages.Message | messages.Frame, codec.decode),
-    (messages.ClientRequest, codec.decode_request),
-    (messages.Answer, codec.decode_answer),
+    (client_messages.ClientRequest, codec.decode_request),
+    (client_messages.Answer, codec.decode_answer),
     (Event, codec.decode_event),
 ]
 
@@ -157,7 +159,7 @@ def test_a_name_that_occurs_twice_is_refused(content: bytes) -> None:
 
 
 def test_a_time_that_is_no_number_is_refused() -> None:
-    query = codec.encode(messages.ReplayClient(1, Filter.everything, since=0.5))
+    query = codec.encode(client_messages.ReplayClient(1, Filter.everything, since=0.5))
     assert codec.decode_request(query).since == 0.5
     for wrong in (nan, -nan):
         with pytest.raises(WireError):

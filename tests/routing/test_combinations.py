@@ -54,7 +54,7 @@ def test_trees_of_publishers_go_with_the_table_and_with_advertisements_only_wher
     for advertisements in (False, True):
         legal = choice in LEGAL[propagation] and (not advertisements or propagation == "flooding" or choice == "group")
         try:
-            made = Combination(propagation, forwarding, advertisements, options={**options, "paths": "publisher"})
+            made = Combination(propagation, forwarding, advertisements, options={**options, "trees": "publisher"})
         except IllegalCombination as error:
             assert not legal, error
         else:

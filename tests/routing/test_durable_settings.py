@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from palio import DurableSettings, InvalidArgument
-from palio.routing.messages import SubscribeClient, UnsubscribeClient
+from palio.routing.client_messages import SubscribeClient, UnsubscribeClient
 from tests.routing.lone_broker import Alone, wanted
 
 

@@ -8,9 +8,10 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from palio.routing.client_messages import Confirmed, SubscribeClient
 from palio.routing.echo import Echo, Query
 from palio.routing.effects import Effect, LinkDown, Reply, Send
-from palio.routing.messages import LOCAL, Confirmed, EventId, Settle, Settled, SubscribeClient
+from palio.routing.messages import LOCAL, EventId, Settle, Settled
 from tests.routing.lone_broker import Alone, sends, subscription, wanted
 
 

@@ -10,10 +10,11 @@ import pytest
 from palio import Event
 from palio.errors import WireError
 from palio.events.batches import EventBatch, batch_of_events
+from palio.routing.client_messages import PublishClient, SubscribeClient
 from palio.routing.columnar_codec import bodies_of, decode_batch, encode_batch
 from palio.routing.effects import BatchRequest, Credit, DeliverColumns, Drop, Effect, LinkDown, LinkUp, Received, Send
 from palio.routing.event_batches import BatchArrival
-from palio.routing.messages import LOCAL, Begin, EventId, Publish, PublishClient, PublishColumns, SubscribeClient
+from palio.routing.messages import LOCAL, Begin, EventId, Publish, PublishColumns
 from tests.routing.lone_broker import Alone, subscription, wanted
 
 

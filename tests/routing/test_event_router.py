@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
+from palio.routing import codec
+from palio.routing.client_messages import PublishClient, SubscribeClient
 from palio.routing.effects import (
     UNWANTED,
     Credit,
@@ -16,14 +18,12 @@ from palio.routing.effects import (
     Work,
     WorkDone,
 )
-from palio.routing.messages import (
-    EventId,
-    Publish,
-    PublishClient,
-    Subscribe,
-    SubscribeClient,
-)
+from palio.routing.link_credit import CREDIT_WINDOW_BYTES
+from palio.routing.link_sessions import BrokerIdentity, NetworkConstants, SessionOutput, StreamSession, Transmit
+from palio.routing.messages import EventId, Grant, Hello, Publish, Subscribe
 from tests.routing.lone_broker import Alone, event, sends, subscription, wanted
+
+IDENTITY = BrokerIdentity(7, 1, NetworkConstants({}))
 
 
 def test_one_deliver_and_one_send_for_a_fan_out() -> None:
@@ -54,6 +54,35 @@ def test_what_does_not_fit_the_queue_is_dropped_and_counted() -> None:
     effects = broker(*[Requested("feed", PublishClient(event(x=2)), 0.0)] * 3)
     assert [each.reason for each in effects if isinstance(each, Drop)] == ["queue full"]
     assert [each.reason for each in broker(LinkDown(1)) if isinstance(each, Drop)] == ["link down"] * 2
+
+
+def test_the_bytes_that_wait_for_a_link_are_bounded() -> None:
+    long = event(x=2, text="y" * 1_000)
+    broker = Alone(links=1, credit=0, options={"queue_bytes": 3_000})
+    broker.says(1, subscription("x > 1"))
+    effects = broker(*[Requested("feed", PublishClient(long), 0.0)] * 4)
+    assert [each.reason for each in effects if isinstance(each, Drop)] == ["queue full"] * 2
+    assert len(sends(broker(Credit(1, 5)))) == 2
+
+
+def test_the_bytes_under_way_over_a_link_are_bounded_whatever_the_credit() -> None:
+    long = event(x=2, text="y" * (CREDIT_WINDOW_BYTES // 4))
+    broker = Alone(links=1, credit=1_000)
+    broker.says(1, subscription("x > 1"))
+    assert len(sends(broker(*[Requested("feed", PublishClient(long), 0.0)] * 6))) == 4
+    assert len(sends(broker(Credit(1, 1)))) == 1  # one was taken
+    assert len(sends(broker(Credit(1, 3)))) == 1
+
+
+def test_a_neighbour_grants_credit_for_the_bytes_that_it_took() -> None:
+    link, out = StreamSession(1, IDENTITY), SessionOutput()
+    link.on_frame(Hello(8, 1, IDENTITY.constants.values, 1_024), out, 0.0)
+    for number in range(3):
+        link.on_frame(Publish(EventId(8, 1, number), b"y" * (CREDIT_WINDOW_BYTES // 4)), out, 0.0)
+    out.effects.clear()
+    link.finish_batch(out)
+    [granted] = [each.data for each in out.effects if isinstance(each, Transmit)]
+    assert codec.decode(granted) == Grant(3)
 
 
 def test_an_event_without_a_subscription_here_is_counted() -> None:

@@ -7,8 +7,9 @@ from hypothesis import strategies as st
 
 from palio import Filter
 from palio.network.security.authorization import LinkFilters
+from palio.routing.client_messages import ReplayClient
 from palio.routing.log_replay import filter_incoming_pages, filter_outgoing_pages, fit_pages, merge_pages
-from palio.routing.messages import BrokerLogPage, PastEvent, ReplayClient
+from palio.routing.messages import BrokerLogPage, PastEvent
 
 
 def test_an_offset_that_is_not_kept_any_more_is_an_error_and_no_skip() -> None:

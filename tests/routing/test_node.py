@@ -9,6 +9,7 @@ import pytest
 
 from palio import Event, Filter
 from palio.routing import codec
+from palio.routing.client_messages import PublishClient, SubscribeClient
 from palio.routing.codec import encode_event
 from palio.routing.combinations import Combination
 from palio.routing.effects import (
@@ -34,12 +35,10 @@ from palio.routing.messages import (
     Offer,
     Packet,
     Publish,
-    PublishClient,
     Request,
     Settle,
     Settled,
     Subscribe,
-    SubscribeClient,
     Unadvertise,
     Unsubscribe,
 )

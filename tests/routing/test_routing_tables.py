@@ -2,22 +2,14 @@
 
 from __future__ import annotations
 
+from palio.routing.client_messages import AdvertiseClient, Cancelled, SubscribeClient, UnsubscribeClient
 from palio.routing.effects import (
     ClientGone,
     LinkDown,
     LinkUp,
     Reply,
 )
-from palio.routing.messages import (
-    Advertise,
-    AdvertiseClient,
-    Begin,
-    Cancelled,
-    SubscribeClient,
-    Unadvertise,
-    Unsubscribe,
-    UnsubscribeClient,
-)
+from palio.routing.messages import Advertise, Begin, Unadvertise, Unsubscribe
 from tests.routing.lone_broker import Alone, sends, subscription, wanted
 
 

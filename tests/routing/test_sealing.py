@@ -92,7 +92,7 @@ def test_only_combinations_without_content_at_inner_brokers_are_legal() -> None:
         ("content", {}, "without headers inner brokers would have to match content, and cannot read it"),
         ("content", {"hierarchy": True}, "without headers inner brokers"),
         ("reuse", {"mode": "never"}, "take prefix, bloom, group, or always reuse"),
-        ("bloom", {"paths": "publisher"}, "while trees of publishers change, brokers on the way match content again"),
+        ("bloom", {"trees": "publisher"}, "while trees of publishers change, brokers on the way match content again"),
         ("reuse", {}, "a partial list of keys leaves links without one"),
     ],
 )

@@ -38,7 +38,7 @@ from palio.simulation import Network
         (Prefix, {"patience": float("nan")}, "patience is a number, not nan"),
         (Prefix, {"optimiser": -1}, "optimiser is true, false or the number of a broker from 0 on, not -1"),
         (Bloom, {"m": 64.0}, "m is a whole number, not 64.0"),
-        (BrokerOptions, {"paths": "any"}, "there is no paths 'any'; known are shared, publisher"),
+        (BrokerOptions, {"trees": "any"}, "there is no trees 'any'; known are shared, publisher"),
         (SimulationOptions, {"loss": 1.0}, "loss is a share from 0 to below 1, not 1.0"),
     ],
 )

@@ -197,7 +197,7 @@ def test_a_hundred_seeds_with_confirmed_events(combination: Combination, faulty:
         judged_with_confirmations(combination, seed, faulty)
 
 
-@pytest.mark.parametrize("choices", [{"forwarding": "group"}, {"options": {"paths": "publisher"}}])
+@pytest.mark.parametrize("choices", [{"forwarding": "group"}, {"options": {"trees": "publisher"}}])
 def test_where_events_take_other_links_than_watermarks_there_is_no_completeness(choices: dict[str, Any]) -> None:
     options = {**choices.get("options", {}), "completeness": 1.0}
     with pytest.raises(IllegalCombination, match="watermarks go by the links of the shared tree"):

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from palio import Filter
+from palio.routing.client_messages import ClaimClient, Claimed, SubscribeClient
 from palio.routing.effects import Reply, Requested
-from palio.routing.messages import ClaimClient, Claimed, SubscribeClient
 from palio.simulation import Network, topologies
 from tests.simulation.scenarios import FAULTY_LINKS, hosts
 

@@ -9,12 +9,12 @@ import pytest
 
 from palio import Event
 from palio.events.batches import EventBatch, batch_of_events
+from palio.routing.client_messages import PublishClient
 from palio.routing.codec import encode_event
 from palio.routing.columnar_codec import encode_batch
 from palio.routing.combinations import Combination, legal_combinations
 from palio.routing.effects import BatchRequest, Requested
 from palio.routing.forwarding.strategy import forwarding_names
-from palio.routing.messages import PublishClient
 from palio.simulation import Network, topologies
 from tests.simulation.scenarios import WORDS, condition, hosts
 

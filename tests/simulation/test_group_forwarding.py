@@ -12,7 +12,7 @@ from palio.routing.forwarding.group import GroupHeader
 from palio.simulation import Network
 
 
-@pytest.mark.parametrize("options", [{}, {"paths": "publisher"}], ids=["shared", "publisher"])
+@pytest.mark.parametrize("options", [{}, {"trees": "publisher"}], ids=["shared", "publisher"])
 def test_content_is_read_where_an_event_is_published_and_where_it_is_delivered(options: dict[str, str]) -> None:
     net = Network.line(8, propagation="covering", forwarding="group", options=options)
     for at, where in ((0, "x > 1"), (3, "x > 5"), (5, "x > 8"), (5, "y = 1")):

@@ -1,4 +1,8 @@
-"""Isolation: whatever one party does or omits, confirmed events of others are delivered within a bounded time."""
+"""Isolation: whatever one party does or omits, confirmed events of others are delivered within a bounded time.
+
+Parties are away for ever, have full queues that nobody reads, or subscribe with a pattern whose search would take
+seconds for each event. Time is virtual here, so that the cost of a search is bounded by its steps, as brokers do it.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +12,7 @@ from random import Random
 import pytest
 
 from palio import DurableSettings, Event, PalioError
+from palio.filters.work_limit import WorkLimit, work_limit
 from palio.routing.durable_settings import OnFull
 from palio.simulation import Network, Subscription, topologies
 
@@ -15,6 +20,9 @@ BOUND_SECONDS = 3.0  # of virtual time, in which an event for parties that behav
 SPILL = 5
 TOPICS = 6
 EVENTS = 60  # of which each topic gets more than the spill holds
+STEPS = 1_000_000  # of one search, as brokers limit them
+TEXT = "ab" * 4_000  # whose search takes more than that
+HOSTILE = "text RLIKE '(a|b)*a(a|b){300}c'"
 
 
 class Parties:
@@ -29,6 +37,7 @@ class Parties:
         propagation = random.choice(["identity", "covering", "simple"])
         self.net = Network(topologies.random_tree(brokers, random), propagation=propagation, seed=seed, options=options)
         self.net.run()
+        self.counts: Counter[str] = Counter()
         self.policies: dict[Subscription, OnFull] = {}
         for at in range(brokers):
             for _ in range(random.randint(0, 3)):
@@ -38,10 +47,13 @@ class Parties:
                 settings = DurableSettings(on_full=policy)
                 made = self.net.subscribe(at, where, durable=True, settings=settings, client=f"principal {at}")
                 self.policies[made] = policy
+        for at in range(brokers):
+            if random.random() < 0.3:
+                self.net.subscribe(at, HOSTILE, durable=random.random() < 0.5, client=f"hostile {at}")
+                self.counts["hostile"] += 1
         self.net.run()
         self.publisher = random.randrange(brokers)
         self.bad: set[Subscription] = set()
-        self.counts: Counter[str] = Counter()
 
     def misbehave(self) -> None:
         """Some brokers go away for ever, with all that is behind them; some queues are full, and nobody reads them."""
@@ -67,7 +79,8 @@ class Parties:
         wanting = [each for each in self.policies if each.wanted.matches(Event.from_dict({"topic": topic}))]
         may_be_refused = any(each in self.bad and self.policies[each] == "refuse" for each in wanting)
         try:
-            event = self.net.publish(self.publisher, {"topic": topic, "n": number}, confirm=True, settled=False)
+            content = {"topic": topic, "n": number, "text": TEXT}
+            event = self.net.publish(self.publisher, content, confirm=True, settled=False)
         except PalioError as error:
             assert may_be_refused, error
             assert "busy" in str(error)
@@ -94,11 +107,15 @@ class Parties:
 
 
 def isolated(seed: int) -> Counter[str]:
-    parties = Parties(seed)
-    parties.misbehave()
-    for number in range(EVENTS):
-        parties.publish(number)
-    parties.behave_again()
+    limit = WorkLimit(STEPS)
+    with work_limit(limit):
+        parties = Parties(seed)
+        parties.misbehave()
+        for number in range(EVENTS):
+            parties.publish(number)
+        parties.behave_again()
+    assert not limit.reached or parties.counts["hostile"]
+    parties.counts["searches given up"] = limit.reached.total()
     return parties.counts
 
 
@@ -119,6 +136,8 @@ def test_nobody_stops_the_events_of_others() -> None:
     assert counts["full"] > 10
     assert counts["refused"] > 100
     assert counts["delivered"] > 500
+    assert counts["hostile"] > 10
+    assert counts["searches given up"] > 100
 
 
 @pytest.mark.deep

@@ -5,9 +5,9 @@ from __future__ import annotations
 from random import Random
 
 from palio import Event, Filter
+from palio.routing.client_messages import Past, ReplayClient
 from palio.routing.codec import decode_event
 from palio.routing.effects import Requested
-from palio.routing.messages import Past, ReplayClient
 from palio.simulation import Network
 from tests.simulation.scenarios import hosts
 

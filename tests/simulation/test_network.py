@@ -26,7 +26,7 @@ def received(net: Network) -> list[tuple[int, str]]:
 
 
 def test_an_event_reaches_its_subscriber() -> None:
-    net = Network.tree(27, propagation="identity", forwarding="content", advertisements=False, upkeep="hard", seed=7)
+    net = Network.tree(27, propagation="identity", forwarding="content", advertisements=False, tables="hard", seed=7)
     desk = net.subscribe(at=3, where="price > 100")
     event = net.publish(at=21, event={"price": 120})
     net.publish(at=21, event={"price": 80})

@@ -13,7 +13,7 @@ from palio.routing.link_states import LinkStates
 from palio.routing.messages import LinkState
 from palio.simulation import Network, Topology, topologies
 
-PUBLISHER = {"paths": "publisher"}
+PUBLISHER = {"trees": "publisher"}
 
 
 def distances(topology: Topology, source: int) -> dict[int, int]:

@@ -15,6 +15,7 @@ import click
 from palio.errors import InvalidArgument, UnknownLanguage
 from palio.filters.registry import OWN_LANGUAGES, languages
 from palio.network.data_directory import DEFAULT_PATH
+from palio.routing.combinations import CRASH_LOGS, PATHS, TABLES
 from palio.routing.strategies import OPTION_TYPES, ForwardingChoice, Options, options_help
 
 if TYPE_CHECKING:
@@ -84,6 +85,24 @@ def strategy_options(examples: str) -> Callable[[_Command], _Command]:
         "--option", "options", multiple=True, metavar="NAME=VALUE",
         help=f"An option, such as {examples}; may be repeated. They are listed below.",
     )  # fmt: skip
+
+
+def upkeep_options(tables: str | None, crash_log: str | None, paths: str | None) -> Callable[[_Command], _Command]:
+    """`--tables`, `--crash-log` and `--paths`, with their defaults; None leaves one to the settings."""
+
+    def with_options(command: _Command) -> _Command:
+        # Last to first: a decorator that is applied later stands earlier in `--help`.
+        for name, known, default, help in (
+            ("--paths", PATHS, paths, "What happens to paths when a broker or a link fails."),
+            ("--crash-log", CRASH_LOGS, crash_log, "What of routing survives a crash."),
+            ("--tables", TABLES, tables, "How tables of subscriptions stay true."),
+        ):
+            shown = help if default else f"{help}  [default: {known[0]}]"
+            option = click.option(name, type=click.Choice(known), default=default, show_default=True, help=shown)
+            command = option(command)
+        return command
+
+    return with_options
 
 
 def options_epilog(*without: type[Options]) -> str:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from palio.cli import terminal
 from palio.cli.common_options import BrokerLocation, broker_options
 from palio.errors import ConnectionFailed, Refused
+
+if TYPE_CHECKING:
+    from palio.network.client.broker import Broker
 
 _POLL_SECONDS: Final = 0.25
 _LEFT: Final = 1  # exit code
@@ -35,25 +38,12 @@ def drain(ctx: click.Context, seconds: float, place: BrokerLocation, as_json: bo
 
     async def drain_broker() -> str:
         async with place.connect(patience=0) as broker:
-            draining = asyncio.ensure_future(broker.drain(seconds))
-            with terminal.progress(terminal.messages(), "Draining", seconds) as shown:
-                task = shown.add_task("", total=seconds, done="")
-                while not draining.done():
-                    await asyncio.wait([draining], timeout=_POLL_SECONDS)
-                    if not draining.done():
-                        now = (await broker.status())["draining"] or {"seconds": seconds}
-                        shown.update(task, completed=seconds - now["seconds"], done=_describe(now))
             try:
-                await draining
-            except Refused as left:
-                return str(left)
-        return ""
+                return await _drain(broker, seconds)
+            except ConnectionFailed as error:
+                raise Refused(f"the broker ended before it said that it is drained: {error}") from None
 
-    try:
-        left = asyncio.run(drain_broker())
-    except ConnectionFailed as error:
-        # The broker may end between its last answer and the end of this connection.
-        raise Refused(f"the broker ended before it said that it is drained: {error}") from None
+    left = asyncio.run(drain_broker())
     if as_json:
         terminal.print_json({"drained": not left, "left": left})
     elif left:
@@ -62,6 +52,23 @@ def drain(ctx: click.Context, seconds: float, place: BrokerLocation, as_json: bo
         terminal.results().print("drained; the broker has ended")
     if left:
         ctx.exit(_LEFT)
+
+
+async def _drain(broker: Broker, seconds: float) -> str:
+    """Drain a broker, and show how far it is; what was left at the time limit, or nothing."""
+    draining = asyncio.ensure_future(broker.drain(seconds))
+    with terminal.progress(terminal.messages(), "Draining", seconds) as shown:
+        task = shown.add_task("", total=seconds, done="")
+        while not draining.done():
+            await asyncio.wait([draining], timeout=_POLL_SECONDS)
+            if not draining.done():
+                now = (await broker.status())["draining"] or {"seconds_left": seconds}
+                shown.update(task, completed=seconds - now["seconds_left"], done=_describe(now))
+    try:
+        await draining
+    except Refused as left:
+        return str(left)
+    return ""
 
 
 def _describe(now: dict[str, Any]) -> str:

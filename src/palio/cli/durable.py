@@ -12,11 +12,11 @@ from typing import Any, Final
 import click
 
 from palio.cli import terminal
-from palio.cli.common_options import BrokerLocation, broker_options, parse_seconds
+from palio.cli.common_options import BrokerLocation, broker_options
+from palio.cli.durable_limits import durable_limit_options
 from palio.errors import InvalidArgument
-from palio.routing.durable_settings import ON_FULL_POLICIES, DurableSettings
+from palio.routing.durable_settings import DurableSettings
 
-_DEFAULT: Final = "default"
 _NEEDS_NOTHING: Final = "nothing to change: give at least one of --max-events, --max-bytes, --on-full, …"
 
 
@@ -177,27 +177,22 @@ def _is_interactive() -> bool:
 
 @durable.command()
 @click.argument("name")
-@click.option("--max-events", metavar="N", help="How many events may wait.")
-@click.option("--max-bytes", metavar="N", help="How many bytes of events may wait.")
-@click.option("--on-full", metavar="POLICY", help=f"What a full queue does: {', '.join(ON_FULL_POLICIES)}.")
-@click.option("--expires-after", metavar="TIME", help="It ends after this time without a consumer: 30d, 12h, 90s.")
-@click.option("--max-deliveries", metavar="N", help="Failed deliveries after which an event becomes a dead letter.")
+@durable_limit_options()
 @_owner_option
 @broker_options
-def limit(name: str, owner: str, place: BrokerLocation, as_json: bool, **given: str | None) -> None:
+def limit(name: str, limits: dict[str, Any], owner: str, place: BrokerLocation, as_json: bool) -> None:
     """Limit the durable subscription NAME, at once and without a restart of its consumers.
 
     Limits that are not given stay as they are; `default` sets one back to that of the broker.
     """
-    changes = {option: _read_limit(option, text) for option, text in given.items() if text is not None}
-    if not changes:
+    if not limits:
         raise InvalidArgument(_NEEDS_NOTHING)
 
     async def change() -> None:
         async with place.connect(patience=0) as broker:
             before = (await broker.durable(name, owner=owner))["limits"]
             known = {each.name for each in fields(DurableSettings)}
-            settings = DurableSettings(**{key: value for key, value in {**before, **changes}.items() if key in known})
+            settings = DurableSettings(**{key: value for key, value in {**before, **limits}.items() if key in known})
             await broker.limit_durable(name, settings, owner=owner)
             found = await broker.durable(name, owner=owner)
         if as_json:
@@ -206,15 +201,3 @@ def limit(name: str, owner: str, place: BrokerLocation, as_json: bool, **given: 
             terminal.results().print(terminal.facts([("name", name), _facts(found)[-1]]))
 
     asyncio.run(change())
-
-
-def _read_limit(option: str, text: str) -> Any:
-    if text == _DEFAULT:
-        return None
-    if option == "on_full":
-        return text  # checked with the others, by `DurableSettings`
-    if option == "expires_after":
-        return parse_seconds(text)
-    if not text.isascii() or not text.isdigit():
-        raise InvalidArgument(f"--{option.replace('_', '-')} is a whole number or `{_DEFAULT}`, not {text!r:.80}")
-    return int(text)

@@ -11,7 +11,7 @@ from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, It
 from functools import partial
 from math import inf
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Final, TypeAlias
+from typing import IO, TYPE_CHECKING, Final, Literal, TypeAlias
 
 import click
 
@@ -28,6 +28,12 @@ if TYPE_CHECKING:
     from palio.network.client.broker import Broker
 
 _Batch: TypeAlias = "list[Event] | pa.RecordBatch"
+_Outcome: TypeAlias = Literal["whole", "cut", "confirmed", "sent"]
+_INCOMPLETE: Final = {
+    "cut": "published {}, and then no more",  # an event that cannot be read; those before it are published
+    "confirmed": "{} confirmed; later ones may have been published too",
+    "sent": "{} sent without confirmation; the last of them may be lost, and later ones published",
+}
 _BATCH_EVENTS: Final = 1_000
 _READ_BY_NAME: Final = frozenset(("csv", "parquet", "xml"))
 _EVENTS_PER_PROGRESS_UPDATE: Final = 1_000
@@ -66,7 +72,8 @@ def publish(
     batches, events = _read(event)
 
     async def publish_all() -> None:
-        count, began, is_whole = 0, time.perf_counter(), False
+        count, began = 0, time.perf_counter()
+        outcome: _Outcome = "sent" if unconfirmed else "confirmed"
         async with place.connect() as broker:
             if advertise is not None:
                 await broker.advertise(advertise)
@@ -92,22 +99,26 @@ def publish(
                             show(count + len(batch))
                     else:
                         await broker.publish_all(events, confirm=not unconfirmed, show=show)
-                    is_whole = True
+                    outcome = "whole"
+                except InputError:
+                    outcome = "cut"
+                    raise
                 finally:  # also on Ctrl-C and errors: a publisher must know from where to continue
-                    _report(count, time.perf_counter() - began, is_whole, as_json)
+                    _report(count, time.perf_counter() - began, outcome, as_json)
 
     asyncio.run(publish_all())
 
 
-def _report(count: int, seconds: float, is_whole: bool, as_json: bool) -> None:
+def _report(count: int, seconds: float, outcome: _Outcome, as_json: bool) -> None:
     """Report the number of published events: on a terminal, as JSON, and always if some are missing."""
+    events = terminal.plural(count, "event")
     if as_json:
-        terminal.print_json({"published": count, "whole": is_whole, "seconds": round(seconds, 6)})
-    elif not is_whole:
-        terminal.messages().print(f"published {terminal.plural(count, 'event')}, and then no more", style="warning")
+        terminal.print_json({"published": count, "whole": outcome == "whole", "seconds": round(seconds, 6)})
+    elif outcome != "whole":
+        terminal.messages().print(_INCOMPLETE[outcome].format(events), style="warning")
     elif terminal.messages().is_terminal:
         rate = f", {terminal.rate(count, seconds)} a second" if count > 1 else ""
-        terminal.messages().print(f"published {terminal.plural(count, 'event')}{rate}", style="good")
+        terminal.messages().print(f"published {events}{rate}", style="good")
 
 
 def _is_content(event: str) -> bool:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 from click.core import ParameterSource
 
 from palio.cli import terminal
-from palio.cli.common_options import options_epilog, parse_option, strategy_options
+from palio.cli.common_options import options_epilog, parse_option, strategy_options, upkeep_options
 from palio.routing.combinations import FORWARDINGS, PROPAGATIONS
 from palio.routing.strategies import SimulationOptions
 
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from palio.network.server.settings import Settings
 
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
+_PLACES: Final = ("listen", "connect", "public")
+_AXES: Final = ("propagation", "forwarding", "tables", "crash_log", "paths")
 
 
 @click.command(epilog=options_epilog(SimulationOptions))
@@ -40,7 +42,8 @@ _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 @click.option("--propagation", type=click.Choice(PROPAGATIONS), help="How subscriptions spread.  [default: identity]")
 @click.option("--forwarding", type=click.Choice(FORWARDINGS), help="How events move.  [default: content]")
 @click.option("--advertisements", is_flag=True, help="Publishers advertise, and subscriptions go only towards them.")
-@strategy_options("index=kdtree, mode=always or paths=publisher")
+@upkeep_options(tables=None, crash_log=None, paths=None)
+@strategy_options("index=kdtree, mode=always or trees=publisher")
 @click.option("--http", metavar="PLACE", help="HTTP address, HOST:PORT; `off` disables HTTP.  "
               "[default: 127.0.0.1:7480, if it is free]")  # fmt: skip
 @click.option("--origin", "origins", multiple=True, metavar="URL", help="Web pages of this origin may use the broker.")
@@ -115,7 +118,18 @@ def _settings(config: Path | None, given: dict[str, Any]) -> Settings:
     changes: dict[str, Any] = {} if given["data"] is None else {"data": given["data"]}
     changes |= {
         name: given[name]
-        for name in ("listen", "connect", "public", "propagation", "forwarding", "token", "sealing_keys")
+        for name in (
+            "listen",
+            "connect",
+            "public",
+            "propagation",
+            "forwarding",
+            "tables",
+            "crash_log",
+            "paths",
+            "token",
+            "sealing_keys",
+        )
         if given[name]
     }
     changes |= {name: True for name in ("advertisements", "stamps", "insecure") if given[name]}

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from palio.cli import terminal
-from palio.cli.common_options import options_epilog, parse_option, strategy_options
+from palio.cli.common_options import options_epilog, parse_option, strategy_options, upkeep_options
 from palio.cli.simulation_run import ARRIVALS, QUIET, Cost, Scenario, ScenarioRun, cost_of, print_costs
 from palio.errors import IllegalCombination, InvalidArgument
 from palio.routing.combinations import FORWARDINGS, PROPAGATIONS
@@ -38,6 +38,7 @@ _EXIT_WRONG: Final = 1
 @click.option("--forwarding", "forwardings", multiple=True, type=click.Choice([*FORWARDINGS, "all"]),
               default=("content",), show_default=True, help="How events move; may be repeated.")  # fmt: skip
 @click.option("--advertisements", is_flag=True, help="Publishers advertise, and subscriptions go only towards them.")
+@upkeep_options(tables="hard", crash_log="none", paths="tree")
 @click.option("--subscriptions", type=click.IntRange(0), default=200, show_default=True, metavar="N",
               help="How many subscriptions: to flights, made from real ones.")  # fmt: skip
 @click.option("--events", type=click.IntRange(0), default=500, show_default=True, metavar="N", help="How many flights.")
@@ -59,7 +60,7 @@ _EXIT_WRONG: Final = 1
 @click.option(
     "--seed", type=int, default=0, show_default=True, help="Seed of the random choices; a seed determines the run."
 )
-@strategy_options("loss=0.1, mode=always or paths=publisher")
+@strategy_options("loss=0.1, mode=always or trees=publisher")
 @click.option("--draw", type=click.Path(dir_okay=False, path_type=Path), default=Path("network.svg"), show_default=True,
               metavar="FILE", help="Draw the network and its traffic, as .svg or .png (extra `draw`).")  # fmt: skip
 @click.option("--no-draw", is_flag=True, help="Draw nothing.")
@@ -72,6 +73,9 @@ def simulate(
     propagations: tuple[str, ...],
     forwardings: tuple[str, ...],
     advertisements: bool,
+    tables: str,
+    crash_log: str,
+    paths: str,
     subscriptions: int,
     events: int,
     workload: str,
@@ -122,7 +126,8 @@ def simulate(
         feed = generated_feed(workload, subscriptions, events, seed)
     scenario = Scenario(feed, placement, arrivals, rate, stay, seed)
     given = dict(map(parse_option, options))
-    combinations = list(_combinations(propagations, forwardings, advertisements, given))
+    upkeep = tables, crash_log, paths
+    combinations = list(_combinations(propagations, forwardings, advertisements, upkeep, given))
     costs = []
     network: Network | None = None
     for combination in combinations:
@@ -165,7 +170,11 @@ def _topology(name: str, brokers: int, hosts: int | None, seed: int) -> Topology
 
 
 def _combinations(
-    propagations: tuple[str, ...], forwardings: tuple[str, ...], advertisements: bool, options: dict[str, Any]
+    propagations: tuple[str, ...],
+    forwardings: tuple[str, ...],
+    advertisements: bool,
+    upkeep: tuple[str, str, str],
+    options: dict[str, Any],
 ) -> Iterator[Combination]:
     """The requested combinations that are legal; an illegal one is an error if it is the only one."""
     from palio.routing.combinations import Combination, own_options
@@ -176,12 +185,12 @@ def _combinations(
         for forwarding in (FORWARDINGS if "all" in forwardings else forwardings)
     ]
     # Of several combinations each takes the options that it has; one that none of them has is an error.
-    own = [own_options(*names, options) for names in asked]
+    own = [own_options((*names, *upkeep), options) for names in asked]
     unused = options.keys() - {name for each in own for name in each}
     for (propagation, forwarding), taken in zip(asked, own, strict=True):
         chosen = options if unused else taken
         try:
-            yield Combination(propagation, forwarding, advertisements, options=chosen)
+            yield Combination(propagation, forwarding, advertisements, *upkeep, chosen)
         except IllegalCombination as error:
             if len(asked) == 1 or unused:
                 raise
@@ -197,6 +206,9 @@ def _run(shape: Topology, choices: Combination, scenario: Scenario) -> tuple[Net
         propagation=choices.propagation,
         forwarding=choices.forwarding,
         advertisements=choices.advertisements,
+        tables=choices.tables,
+        crash_log=choices.crash_log,
+        paths=choices.paths,
         seed=scenario.seed,
         options=choices.options,
     )

@@ -10,8 +10,10 @@ import click
 
 from palio.cli import terminal
 from palio.cli.common_options import BrokerLocation, broker_options, language_option
+from palio.cli.durable_limits import durable_limit_options
 from palio.filters.filter import Filter
 from palio.network.client.event_stream import ReceivedEvent
+from palio.routing.durable_settings import DurableSettings
 
 
 @click.command()
@@ -27,6 +29,7 @@ from palio.network.client.event_stream import ReceivedEvent
 @click.option("--queue", type=click.IntRange(1), metavar="N", help="Size of the delivery queue at the broker.")
 @click.option("--overflow", type=click.Choice(["block", "drop_oldest", "drop_newest", "disconnect"]),
               help="Overflow policy of the delivery queue.")  # fmt: skip
+@durable_limit_options("Of a durable subscription or group: ")
 @language_option(help="The language of the condition.")
 @broker_options
 def subscribe(
@@ -37,6 +40,7 @@ def subscribe(
     count: int | None,
     queue: int | None,
     overflow: Any,
+    limits: dict[str, Any],
     language: str,
     place: BrokerLocation,
     as_json: bool,
@@ -48,11 +52,15 @@ def subscribe(
     One program at a time reads a durable subscription; the members of a group share one, and each event is printed by
     one of them.
 
+    Limits of a durable subscription that are given replace all that it has; without any, it keeps those. `palio durable
+    limit` changes one at a time.
+
     \b
     Examples:
       palio subscribe "symbol = 'ACME' AND price > 100"
       palio subscribe "TRUE" --json --count 10
       palio subscribe "price > 100" --durable desk-7
+      palio subscribe "price > 100" --durable desk-7 --max-events 10000 --on-full drop_oldest
       palio subscribe "kind = 'payment'" --group billing --key account
     """
     from palio.cli.condition_diagnostics import doubtful_dates
@@ -66,7 +74,13 @@ def subscribe(
         console = terminal.messages()
         async with place.connect() as broker:
             subscription = broker.subscribe(
-                wanted, durable=durable, group=group, key=key, queue=queue or 0, overflow=overflow
+                wanted,
+                durable=durable,
+                settings=DurableSettings(**limits) if limits else None,
+                group=group,
+                key=key,
+                queue=queue or 0,
+                overflow=overflow,
             )
             try:
                 async with subscription as events:

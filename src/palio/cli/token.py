@@ -40,7 +40,7 @@ def _grant_options(command: _Command) -> _Command:
     return command
 
 
-def _brokers_options(command: _Command) -> _Command:
+def _brokers_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """`--data` for one broker or `--for` for several, which the command gets as `directories`."""
 
     @wraps(command)
@@ -52,7 +52,7 @@ def _brokers_options(command: _Command) -> _Command:
 
     several = click.option("--for", "brokers", metavar="DIR,DIR",
                            help="Data directories of several brokers, instead of --data.")  # fmt: skip
-    return data_option(several(with_directories))  # type: ignore[return-value]
+    return data_option(several(with_directories))
 
 
 @click.group()
@@ -230,7 +230,7 @@ def _with_grants(
     sources: tuple[str, ...],
 ) -> Principal:
     """A principal with the given grants changed."""
-    named = {
+    named: dict[str, Any] = {
         "may_subscribe": None if may_subscribe is None else Filter.parse(may_subscribe),
         "may_publish": None if may_publish is None else Filter.parse(may_publish),
         "may_annotate": may_annotate,
@@ -238,7 +238,7 @@ def _with_grants(
         "may_see_status": may_see_status,
         "sources": sources or None,
     }
-    return dataclasses.replace(start, **{name: value for name, value in named.items() if value is not None})  # type: ignore[arg-type]
+    return dataclasses.replace(start, **{name: value for name, value in named.items() if value is not None})
 
 
 def _parse_expiry(text: str | None) -> datetime | None:

@@ -12,6 +12,7 @@ more than MAX_CALL_STEPS is limited when it is evaluated (`work_limit`), and cou
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
@@ -79,8 +80,21 @@ class EvaluationCost(NamedTuple):
         return max(self.parts, key=lambda part: part.size, default=_NOTHING)
 
 
+_FREE: Final = EvaluationCost(())
+_COSTLY_TEXT: Final = re.compile(r"LIKE|\w\(|\|\|")
+"""What the canonical text of every condition with a pattern or a call has; others may have it in a literal."""
+
+
+def is_free(wanted: Filter) -> bool:
+    """Whether a filter certainly has no pattern and no call, by its text: the tree of a filter from a store would have
+    to be parsed first (`stored_filter`)."""
+    return _COSTLY_TEXT.search(str(wanted)) is None
+
+
 def evaluation_cost(wanted: Filter) -> EvaluationCost:
     """The cost of a filter; costs time in its size, and some milliseconds for a new regular expression."""
+    if is_free(wanted):
+        return _FREE
     return EvaluationCost(tuple(part for part in _parts(wanted) if part.steps or part.noted in _NOTED_FUNCTIONS))
 
 

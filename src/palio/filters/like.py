@@ -16,7 +16,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from typing import Literal, NamedTuple, TypeAlias
+from typing import Final, Literal, NamedTuple, TypeAlias
 
 from palio.filters.work_limit import MIN_LONG_CHARACTERS, exceeds_limit
 
@@ -274,6 +274,14 @@ def _tokens(text: str, escape: str) -> Iterator[str | Gap]:
             )
         else:
             yield following
+
+
+_KNOWN_ESCAPES: Final = re.compile(r"[^\\]*+(?:\\[%_\\][^\\]*+)*+")
+
+
+def has_known_escapes(text: str) -> bool:
+    r"""Whether every `\` of a pattern comes before what it may escape, so that `LikePattern.parse` takes it."""
+    return _KNOWN_ESCAPES.fullmatch(text) is not None
 
 
 def _canonical(tokens: Iterable[str | Gap]) -> tuple[str | Gap, ...]:

@@ -82,7 +82,7 @@ class Regex:
     def compile(cls, text: str) -> Self:
         """Compile an expression; a ValueError tells what is not supported, and where."""
         regex = cls(text)
-        skeleton = _plain_skeleton(text)
+        skeleton = _plain_skeleton(regex)
         if skeleton is None or skeleton not in _accepted:
             # Compiled here, so that a bad expression is refused when it is written, not at the first event.
             _ = regex._engines
@@ -127,10 +127,20 @@ class Regex:
         return _engines_of(self.text)
 
     @cached_property
+    def split(self) -> tuple[RegexSkeleton, str]:
+        """The skeleton, and the literal characters in it."""
+        return split_literals(self.text)
+
+    @cached_property
     def required(self) -> str:
         """The longest literal known to occur in every matching text; '' if none is known."""
-        skeleton, literals = split_literals(self.text)
+        skeleton, literals = self.split
         return _longest_required(skeleton).translate(dict(zip(skeleton.placeholders, literals, strict=True)))
+
+    @property
+    def required_length(self) -> int:
+        """The length of `required`, which the skeleton knows."""
+        return len(_longest_required(self.split[0]))
 
     def __getstate__(self) -> dict[str, object]:
         # The text alone: engines are compiled again where they are needed.
@@ -140,14 +150,14 @@ class Regex:
 _accepted: dict[RegexSkeleton, None] = {}  # of expressions that were compiled: others with one of these need not be
 
 
-def _plain_skeleton(text: str) -> RegexSkeleton | None:
+def _plain_skeleton(regex: Regex) -> RegexSkeleton | None:
     """The skeleton that decides whether an expression is accepted; None where its literals may decide it too.
 
     Printable ASCII characters are none of the line terminators by which `$` is judged, and take RE2 a byte each.
     """
-    if not (text.isascii() and text.isprintable()):
+    if not (regex.text.isascii() and regex.text.isprintable()):
         return None
-    skeleton, literals = split_literals(text)
+    skeleton, literals = regex.split
     return skeleton if literals else None
 
 

@@ -20,6 +20,7 @@ from palio.routing.codec import MAX_FRAME_BYTES
 _LENGTH: Final = Struct(">I")
 # First bytes of HTTP; read as lengths they exceed every limit.
 _HTTP_METHODS: Final = (b"HTTP", b"GET ", b"POST", b"PUT ", b"HEAD", b"OPTI", b"DELE")
+CONNECT_TIMEOUT_SECONDS: Final = 10.0  # of one broker to another
 _MAX_SILENT_HEARTBEATS: Final = 3
 _CLOSE_SECONDS: Final = 2.0  # in which data written before the close may still leave
 _COALESCE_BELOW_SECONDS: Final = 1 / 5_000  # mean interval of frames below which they are coalesced

@@ -27,7 +27,7 @@ from palio.errors import (
     WireError,
 )
 from palio.network.protocol import ErrorCode
-from palio.routing.messages import Refusal
+from palio.routing.client_messages import Refusal
 
 
 class ErrorRow(NamedTuple):

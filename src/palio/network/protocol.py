@@ -13,8 +13,9 @@ from msgspec import Meta, Raw, Struct
 
 from palio.filters.filter import Filter
 from palio.routing import codec
+from palio.routing.client_messages import Complete, Confirm, Past
 from palio.routing.durable_settings import DurableSettings
-from palio.routing.messages import Complete, Confirm, Duration, Past, Time
+from palio.routing.messages import Duration, Time
 
 VERSION: Final = 1
 KEY_ID_BYTES: Final = 8  # of a key for sealed datagrams
@@ -45,7 +46,7 @@ ErrorCode: TypeAlias = Literal[
 
 
 # Messages are arrays that begin with their tag. Tags are below 128, one byte in MessagePack, and differ from those of
-# `routing.messages`: the second byte of a frame tells what it is, without decoding it.
+# `routing.messages` and `routing.client_messages`: the second byte of a frame tells what it is, without decoding it.
 
 
 class ClientHello(Struct, frozen=True, array_like=True, tag=80):

@@ -93,6 +93,8 @@ def _convert(value: Any, kind: Any, now: Any, place: str) -> Any:
         return _check_choice(value, parts, place)
     if origin is tuple:
         several = value if isinstance(value, list | tuple) else [value]
+        if not all(isinstance(each, str | parts[0]) for each in several):
+            raise InvalidArgument(f"{place} is a text or a list of texts, not {value!r:.80}")
         return tuple(_convert(each, parts[0], None, place) for each in several)
     if isinstance(kind, type) and isinstance(value, kind) and not (kind is int and isinstance(value, bool)):
         return value

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 from palio.errors import InvalidArgument, PalioError
 from palio.routing import messages
 from palio.routing.announcements import OPTIMISER_TIMER, ROUTING_TREES_TOPIC, Announcements
+from palio.routing.client_messages import PublishClient
 from palio.routing.client_requests import ClientRequests, RequestQueue
 from palio.routing.codec import Arrival
 from palio.routing.combinations import Combination
@@ -47,16 +48,17 @@ from palio.routing.effects import (
 )
 from palio.routing.election import Election, candidate_of
 from palio.routing.event_batches import BatchArrival
-from palio.routing.event_router import EventRouter, LinkCredit
+from palio.routing.event_router import EventRouter
 from palio.routing.forwarding.content import FloodForwarding, HierarchicalForwarding
 from palio.routing.forwarding.multicast import MulticastForwarding, TreeFlooding
 from palio.routing.forwarding.precomputed_headers import SnapshotSource, TableSnapshot
 from palio.routing.forwarding.strategy import Forwarding, ForwardingConfig, InterestListener, make_forwarding
 from palio.routing.home_tables import HomeBrokers, HomeRoutingTables
+from palio.routing.link_credit import LinkCredit, QueueBounds
 from palio.routing.link_states import LinkStates
 from palio.routing.log_replay import LogReplay
 from palio.routing.measures import HasMeasures, Measures
-from palio.routing.messages import Offer, Publish, PublishClient, PublishColumns, Request, Settle, Watermark
+from palio.routing.messages import Offer, Publish, PublishColumns, Request, Settle, Watermark
 from palio.routing.routing_tables import RoutingTables
 from palio.routing.sealing import Keyring
 from palio.routing.spanning_tree import ActiveLinks, SpanningTree, fixed_random
@@ -124,7 +126,7 @@ class Broker:
         self._states = LinkStates(node, incarnation, effects) if combination.has_publisher_trees else None
         homes = HomeBrokers() if combination.has_homes else None
         self._forwarding = _forwarding(node, incarnation, combination, homes, self._states)
-        self._credit = LinkCredit(combination.broker.queue, effects)
+        self._credit = LinkCredit(QueueBounds(combination.broker.queue, combination.broker.queue_bytes), effects)
         self.delivery = DurableDelivery(node, incarnation, combination, remembered, tokens, effects)
         self._router = EventRouter(
             self._forwarding if homes is None else MulticastForwarding(self._forwarding, homes, self._states),
@@ -155,7 +157,7 @@ class Broker:
         self._hierarchy: Election | None = None
         if combination.is_hierarchical:
             own = candidate_of(node, incarnation, combination.broker.root)
-            self._hierarchy = Election(own, self._on_root_elected, effects)
+            self._hierarchy = Election(own, self._on_root_elected, effects, self.delivery.on_candidate_sent)
         # The tables report to the router, and the router looks up recipients in them: one must be made first.
         self._router.serve(self.tables.subscriptions)
         self._settlement = Settlement(node, incarnation, in_use, effects)
@@ -416,6 +418,8 @@ class Broker:
     def _on_candidate(self, link: int, message: messages.Candidate) -> None:
         for election in self._elections:
             election.on_candidate(link, message)
+        if self._hierarchy is not None:
+            self.delivery.on_candidate(link)
 
     def _on_report(self, link: int, message: messages.Report) -> None:
         if self._optimiser is None:

@@ -19,6 +19,21 @@ from msgspec.structs import replace
 
 from palio.errors import PalioError
 from palio.routing.announcements import Announcements
+from palio.routing.client_messages import (
+    Accepted,
+    AdvertiseClient,
+    ClaimClient,
+    ClientRequest,
+    Confirmed,
+    ForgetClient,
+    PublishBatch,
+    PublishClient,
+    Refused,
+    ReplayClient,
+    SubscribeClient,
+    UnadvertiseClient,
+    UnsubscribeClient,
+)
 from palio.routing.codec import Arrival
 from palio.routing.columnar_codec import bodies_of
 from palio.routing.completeness import Completeness
@@ -31,26 +46,7 @@ from palio.routing.effects import BatchRequest, Client, Effect, NotPersisted, Pe
 from palio.routing.event_batches import BatchArrival
 from palio.routing.event_router import EventRouter
 from palio.routing.log_replay import LogReplay
-from palio.routing.messages import (
-    LOCAL,
-    Accepted,
-    AdvertiseClient,
-    Announce,
-    ClaimClient,
-    ClientRequest,
-    Confirmed,
-    EventId,
-    ForgetClient,
-    Publish,
-    PublishBatch,
-    PublishClient,
-    PublishColumns,
-    Refused,
-    ReplayClient,
-    SubscribeClient,
-    UnadvertiseClient,
-    UnsubscribeClient,
-)
+from palio.routing.messages import LOCAL, Announce, EventId, Publish, PublishColumns
 from palio.routing.propagation.neighbour_updates import is_advertised
 from palio.routing.routing_tables import RoutingTables
 from palio.routing.sealing import Keyring

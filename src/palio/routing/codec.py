@@ -30,17 +30,9 @@ from palio.events import Event, Limits
 from palio.events.values import DEFAULT_LIMITS
 from palio.filters.filter import Filter
 from palio.filters.stored_filter import StoredFilter
+from palio.routing.client_messages import AdvertiseClient, Answer, ClientRequest, SubscribeClient
 from palio.routing.forwarding import headers
-from palio.routing.messages import (
-    AdvertiseClient,
-    Answer,
-    ClientRequest,
-    Frame,
-    Message,
-    Publish,
-    PublishColumns,
-    SubscribeClient,
-)
+from palio.routing.messages import Frame, Message, Publish, PublishColumns
 from palio.routing.sealing import Keyring, event_context
 
 WIRE_VERSION: Final = 1  # neighbours of another version are refused when a link is set up

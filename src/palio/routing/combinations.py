@@ -16,21 +16,28 @@ An option of unknown name is refused, and so is one that none of the chosen stra
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
 from typing import Any, Final
 
 from palio.errors import IllegalCombination, InvalidArgument
 from palio.routing.strategies import (
+    CRASH_LOG_TYPES,
     FORWARDING_TYPES,
+    PATH_UPKEEP_TYPES,
     PROPAGATION_TYPES,
+    TABLE_UPKEEP_TYPES,
     BrokerOptions,
+    CrashLog,
     ForwardingChoice,
+    Options,
+    PathUpkeep,
     Prefix,
     Propagation,
     Reuse,
     SimulationOptions,
+    TableUpkeep,
     check_options,
     owners_of,
     taken,
@@ -38,10 +45,19 @@ from palio.routing.strategies import (
 
 PROPAGATIONS: Final = tuple(PROPAGATION_TYPES)
 FORWARDINGS: Final = tuple(FORWARDING_TYPES)
-UPKEEPS: Final = ("hard",)
+TABLES: Final = tuple(TABLE_UPKEEP_TYPES)
+CRASH_LOGS: Final = tuple(CRASH_LOG_TYPES)
+PATHS: Final = tuple(PATH_UPKEEP_TYPES)
 REUSE_MODES: Final = ("never", "always", "partial")
 PREFIX_TREES: Final = ("local", "optimiser")
 
+_AXES: Final[tuple[Mapping[str, type[Options]], ...]] = (
+    PROPAGATION_TYPES,
+    FORWARDING_TYPES,
+    TABLE_UPKEEP_TYPES,
+    CRASH_LOG_TYPES,
+    PATH_UPKEEP_TYPES,
+)
 _SUPPRESSING: Final = ("covering", "merging")  # not every filter reaches every broker
 
 
@@ -49,16 +65,22 @@ _SUPPRESSING: Final = ("covering", "merging")  # not every filter reaches every 
 class Combination:
     """One choice for each axis, and the options by name. The constructor refuses illegal ones.
 
-    `spread`, `forward`, `broker` and `simulation` are the same options by strategy, with their defaults.
+    `spread`, `forward`, `table_upkeep`, `recovery`, `path_upkeep`, `broker` and `simulation` are the same options by
+    strategy, with their defaults.
     """
 
     propagation: str = "simple"
     forwarding: str = "content"
     advertisements: bool = False
-    upkeep: str = "hard"
+    tables: str = "hard"
+    crash_log: str = "none"
+    paths: str = "tree"
     options: Mapping[str, Any] = field(default_factory=dict)
     spread: Propagation = field(init=False, repr=False, compare=False)
     forward: ForwardingChoice = field(init=False, repr=False, compare=False)
+    table_upkeep: TableUpkeep = field(init=False, repr=False, compare=False)
+    recovery: CrashLog = field(init=False, repr=False, compare=False)
+    path_upkeep: PathUpkeep = field(init=False, repr=False, compare=False)
     broker: BrokerOptions = field(init=False, repr=False, compare=False)
     simulation: SimulationOptions = field(init=False, repr=False, compare=False)
 
@@ -66,13 +88,18 @@ class Combination:
         check_options(self.options)
         _one_of("propagation", self.propagation, PROPAGATIONS)
         _one_of("forwarding", self.forwarding, FORWARDINGS)
-        _one_of("upkeep", self.upkeep, UPKEEPS)
+        _one_of("tables", self.tables, TABLES)
+        _one_of("crash log", self.crash_log, CRASH_LOGS)
+        _one_of("paths", self.paths, PATHS)
         # The dataclass is frozen, and these are what it means.
         object.__setattr__(self, "spread", taken(PROPAGATION_TYPES[self.propagation], self.options))
         object.__setattr__(self, "forward", taken(FORWARDING_TYPES[self.forwarding], self.options))
+        object.__setattr__(self, "table_upkeep", taken(TABLE_UPKEEP_TYPES[self.tables], self.options))
+        object.__setattr__(self, "recovery", taken(CRASH_LOG_TYPES[self.crash_log], self.options))
+        object.__setattr__(self, "path_upkeep", taken(PATH_UPKEEP_TYPES[self.paths], self.options))
         object.__setattr__(self, "broker", taken(BrokerOptions, self.options))
         object.__setattr__(self, "simulation", taken(SimulationOptions, self.options))
-        own = own_options(self.propagation, self.forwarding, self.options)
+        own = own_options((self.propagation, self.forwarding, self.tables, self.crash_log, self.paths), self.options)
         for name in (each for each in self.options if each not in own):
             raise IllegalCombination(f"{self} with {name}", f"{name} is an option of {owners_of(name)}")
         reason = self._refusal()
@@ -104,7 +131,7 @@ class Combination:
     @property
     def has_publisher_trees(self) -> bool:
         """Whether an event goes along a tree of the broker that accepted it, instead of one tree for all."""
-        return self.broker.paths == "publisher"
+        return self.broker.trees == "publisher"
 
     @property
     def has_homes(self) -> bool:
@@ -230,19 +257,20 @@ class Combination:
         return f"{self.propagation} propagation and {forwarding} forwarding{advertised}{directed}{trees}{sealed}"
 
 
-def own_options(propagation: str, forwarding: str, options: Mapping[str, Any]) -> dict[str, Any]:
-    """Those of some options that two strategies, every broker and the simulation have."""
-    kinds = PROPAGATION_TYPES[propagation], FORWARDING_TYPES[forwarding], BrokerOptions, SimulationOptions
-    known = {name for kind in kinds for name in kind.__dataclass_fields__}
+def own_options(names: Sequence[str], options: Mapping[str, Any]) -> dict[str, Any]:
+    """Those of some options that the strategies of these names, one for each axis, every broker and the simulation
+    have."""
+    kinds = *(types[name] for types, name in zip(_AXES, names, strict=True)), BrokerOptions, SimulationOptions
+    known = {name for kind in kinds for name in kind.__dataclass_fields__}  # type: ignore[attr-defined]
     return {name: value for name, value in options.items() if name in known}
 
 
 def legal_combinations() -> Iterator[Combination]:
     """Every legal combination, in the order of the table."""
-    for paths, propagation, advertisements in product(({}, {"paths": "publisher"}), PROPAGATIONS, (False, True)):
+    for trees, propagation, advertisements in product(({}, {"trees": "publisher"}), PROPAGATIONS, (False, True)):
         for forwarding, options in _FORWARDING_OPTIONS:
             try:
-                yield Combination(propagation, forwarding, advertisements, options={**options, **paths})
+                yield Combination(propagation, forwarding, advertisements, options={**options, **trees})
             except IllegalCombination:
                 continue
     for propagation in PROPAGATIONS[1:]:

@@ -36,14 +36,15 @@ from typing import Final, NamedTuple
 import msgspec
 
 from palio.errors import SealError
+from palio.routing.client_messages import Complete
 from palio.routing.delivery.durable_delivery import DurableDelivery
 from palio.routing.effects import UNREADABLE, Client, Drop, Effect, Reply, Send, SetTimer
-from palio.routing.event_router import EventRouter, LinkCredit
+from palio.routing.event_router import EventRouter
+from palio.routing.link_credit import LinkCredit
 from palio.routing.messages import (
     LOCAL,
     Advertise,
     Begin,
-    Complete,
     EventId,
     Message,
     Subscribe,

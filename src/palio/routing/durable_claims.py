@@ -17,11 +17,12 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Final
 
+from palio.routing.client_messages import ClaimClient, Claimed, Divided
 from palio.routing.delivery.durable_delivery import DurableDelivery
 from palio.routing.delivery.home_interests import claim_key
 from palio.routing.echo import Echo, Query
 from palio.routing.effects import Client, Effect, Reply, Send
-from palio.routing.messages import LOCAL, ClaimClient, Claimed, Divided, Found, Holds, HomeBroker, Key, Seek
+from palio.routing.messages import LOCAL, Found, Holds, HomeBroker, Key, Seek
 
 _MAX_KEYS_PER_MESSAGE: Final = 10_000
 _MAX_GRANTED: Final = 10_000  # names that may be subscribed here and are not yet

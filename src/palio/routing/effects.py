@@ -14,17 +14,8 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TypeAlias
 from msgspec import Struct
 
 from palio.filters.filter import Filter
-from palio.routing.messages import (
-    UNKNOWN_AGE,
-    Answer,
-    BrokerLogPage,
-    ClientRequest,
-    EventId,
-    Message,
-    Publish,
-    PublishColumns,
-    Refusal,
-)
+from palio.routing.client_messages import Answer, ClientRequest, Refusal
+from palio.routing.messages import LOCAL, UNKNOWN_AGE, BrokerLogPage, EventId, Message, Publish, PublishColumns
 
 if TYPE_CHECKING:
     from palio.events.batches import EventBatch, Rows
@@ -177,10 +168,11 @@ class Recipient(NamedTuple):
 
 
 class Deliver(Struct, frozen=True, gc=False):
-    """One event to several clients, each once."""
+    """One event to several clients, each once; `link` is where it came from, or `LOCAL`."""
 
     clients: tuple[Recipient, ...]
     event: Publish
+    link: int = LOCAL
 
 
 class BatchRecipient(NamedTuple):
@@ -199,10 +191,11 @@ class DeliverColumns(Struct, frozen=True, gc=False):
 
 
 class Reply(NamedTuple):
-    """An answer to a client."""
+    """An answer to a client; `event` is the one that an `Accepted` confirms, unless it was accepted before."""
 
     client: Client
     answer: Answer
+    event: EventId | None = None
 
 
 class Record(NamedTuple):

@@ -29,11 +29,19 @@ def candidate_of(node: int, incarnation: int, option: Any) -> Candidate:
 
 
 class Election:
-    """One broker's view of the election. `on_change` is called with the winner and the interface behind which it is."""
+    """One broker's view of the election. `on_change` is called with the winner and the interface behind which it is;
+    `on_sent` with each link over which a candidate was sent."""
 
-    __slots__ = ("_effects", "_heard", "_links", "_on_change", "_own", "_sent", "winner")
+    __slots__ = ("_effects", "_heard", "_links", "_on_change", "_on_sent", "_own", "_sent", "winner")
 
-    def __init__(self, own: Candidate, on_change: Callable[[Candidate, int], None], effects: list[Effect]) -> None:
+    def __init__(
+        self,
+        own: Candidate,
+        on_change: Callable[[Candidate, int], None],
+        effects: list[Effect],
+        on_sent: Callable[[int], None] = lambda _: None,
+    ) -> None:
+        self._on_sent = on_sent
         self._own = own
         self._on_change = on_change
         self._effects = effects
@@ -67,5 +75,6 @@ class Election:
             if self._sent.get(link) != best:
                 self._sent[link] = best
                 self._effects.append(Send((link,), best))
+                self._on_sent(link)
         self.winner, way = ranked[0]
         self._on_change(self.winner, way)

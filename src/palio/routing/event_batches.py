@@ -39,9 +39,10 @@ from palio.routing.messages import LOCAL, EventId, Publish, PublishColumns
 
 if TYPE_CHECKING:
     from palio.routing.delivery.durable_delivery import DurableDelivery
-    from palio.routing.event_router import LinkCredit, LinkFilter
+    from palio.routing.event_router import LinkFilter
     from palio.routing.forwarding.strategy import Forwarding
     from palio.routing.interest_index import ClientTable
+    from palio.routing.link_credit import LinkCredit
 
 _Groups = dict[Client, list[tuple[tuple[str, ...], Rows]]]
 

@@ -6,15 +6,10 @@ they are looked up here, in an index that is built when it is first needed.
 
 A link filter is a condition that the owner of this broker put on a link. An event that it keeps out is treated as one
 without a subscriber here, one that it keeps in as one without a subscriber there; either way it is acknowledged.
-
-Credit is the flow control between brokers: a neighbour grants how many events it takes, and events beyond that wait, up
-to a bound. Control messages need no credit: a neighbour that missed one would route wrongly. Durable events have no
-bound here, because the broker that accepted them bounds how many are under way (`delivery.event_log`).
 """
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Final, Protocol
@@ -29,13 +24,14 @@ from palio.routing.codec import Arrival
 from palio.routing.delivery.durable_delivery import DurableDelivery
 from palio.routing.delivery.event_log import DeduplicationWindow
 from palio.routing.duplicates import DuplicateFilter
-from palio.routing.effects import UNREADABLE, UNWANTED, Deliver, Drop, Effect, Job, Send
-from palio.routing.event_batches import BatchArrival, BatchRouter, events_in
+from palio.routing.effects import UNREADABLE, UNWANTED, Deliver, Drop, Effect, Job
+from palio.routing.event_batches import BatchArrival, BatchRouter
 from palio.routing.forwarding import headers
 from palio.routing.forwarding.filter_index import filter_index_of
 from palio.routing.forwarding.strategy import Forwarding, HasBackgroundWork, Route
 from palio.routing.interest_index import ClientTable, InterestIndex
-from palio.routing.messages import LOCAL, EventId, Key, Publish, PublishColumns, Watermark
+from palio.routing.link_credit import LinkCredit
+from palio.routing.messages import LOCAL, EventId, Key, Publish
 from palio.routing.sealing import Keyring, event_context
 
 _MAX_KNOWN_ATTEMPTS: Final = 65_536  # attempts with durable events by which duplicates are known
@@ -49,97 +45,6 @@ class LinkFilter(Protocol):
 
     def releases(self, event: Event) -> bool:
         """Whether an event may go out."""
-
-
-class LinkCredit:
-    """Credit of each link, and the events that wait for it."""
-
-    __slots__ = ("_column_links", "_credit", "_effects", "_max_waiting", "_waiting", "on_drop")
-
-    def __init__(self, max_waiting: int, effects: list[Effect]) -> None:
-        self._max_waiting = max_waiting
-        self._effects = effects
-        self._credit: dict[int, int] = {}
-        self._column_links: set[int] = set()  # links whose other end takes batches of events
-        self._waiting: dict[int, deque[Publish | PublishColumns | Watermark]] = {}
-        self.on_drop: Callable[[EventId, int], None] | None = None  # called with an event for which a link had no room
-
-    def open_link(self, link: int, credit: int, columns: bool = False) -> None:
-        """Take a link into use; one with `columns` takes batches of events."""
-        self._credit[link] = credit
-        if columns:
-            self._column_links.add(link)
-        else:
-            self._column_links.discard(link)
-
-    def close_link(self, link: int) -> None:
-        self._credit.pop(link, None)
-        for message in self._waiting.pop(link, ()):
-            several = events_in(message) if type(message) is PublishColumns else (message,)
-            self._effects += [Drop("link down", each) for each in several]
-
-    def send(self, links: tuple[int, ...], message: Publish) -> None:
-        """Send over the links with credit; for the others the event waits, or is dropped where too many wait."""
-        ready: list[int] = []
-        for link in links:
-            credit = self._credit.get(link, 0)
-            if credit > 0:
-                self._credit[link] = credit - 1
-                ready.append(link)
-            elif message.kept is not None or len(self._waiting.get(link, ())) < self._max_waiting:
-                self._waiting.setdefault(link, deque()).append(message)
-            else:
-                self._effects.append(Drop("queue full", message))
-                if self.on_drop is not None:
-                    self.on_drop(message.id, link)
-        if ready:
-            self._effects.append(Send(links if len(ready) == len(links) else tuple(ready), message))
-
-    def send_columns(self, links: tuple[int, ...], batch: PublishColumns) -> None:
-        """Send a batch over the links with credit, of which the last events may exceed it; otherwise it waits whole,
-        while there is room, and then as single events, of which those without room are dropped."""
-        ready: list[int] = []
-        for link in links:
-            waiting = self._waiting.get(link, ())
-            if link in self._column_links and self._credit.get(link, 0) > 0:
-                self._credit[link] -= batch.count
-                ready.append(link)
-            elif link in self._column_links and sum(map(_events_of, waiting)) + batch.count <= self._max_waiting:
-                self._waiting.setdefault(link, deque()).append(batch)
-            else:
-                for each in events_in(batch):
-                    self.send((link,), each)
-        if ready:
-            self._effects.append(Send(tuple(ready), batch))
-
-    def send_watermark(self, link: int, message: Watermark) -> None:
-        """Send behind the events that wait for a link; without room it is dropped, and the next one begins anew."""
-        waiting = self._waiting.get(link, ())
-        if not waiting and self._credit.get(link, 0) > 0:
-            self._credit[link] -= 1
-            self._effects.append(Send((link,), message))
-        elif len(waiting) < 2 * self._max_waiting:
-            self._waiting.setdefault(link, deque()).append(message)
-        else:
-            self._effects.append(Drop("queue full", message))
-
-    def grant(self, link: int, events: int) -> None:
-        """Add credit, and send what waited for it."""
-        if link not in self._credit:
-            return
-        self._credit[link] += events
-        waiting = self._waiting.get(link)
-        while waiting and self._credit[link] > 0:
-            message = waiting.popleft()
-            self._credit[link] -= _events_of(message)
-            self._effects.append(Send((link,), message))
-        if not waiting:
-            self._waiting.pop(link, None)
-
-
-def _events_of(message: Publish | PublishColumns | Watermark) -> int:
-    """The credit that a message takes."""
-    return message.count if type(message) is PublishColumns else 1
 
 
 class EventRouter:

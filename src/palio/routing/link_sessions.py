@@ -39,6 +39,7 @@ from palio.routing.effects import (
     SetTimer,
     Work,
 )
+from palio.routing.link_credit import CREDIT_WINDOW_BYTES, bytes_of
 from palio.routing.messages import Frame, Grant, Hello, Message, Packet, Publish, PublishColumns, Watermark
 from palio.routing.strategies import LOCAL_OPTIONS
 
@@ -62,7 +63,9 @@ class NetworkConstants(Struct, frozen=True, array_like=True):
                 "propagation": combination.propagation,
                 "forwarding": combination.forwarding,
                 "advertisements": combination.advertisements,
-                "upkeep": combination.upkeep,
+                "tables": combination.tables,
+                "crash_log": combination.crash_log,
+                "paths": combination.paths,
                 **{name: value for name, value in sorted(options.items()) if name not in LOCAL_OPTIONS},
             }
         )
@@ -138,12 +141,13 @@ class LinkSession(Protocol):
 class StreamSession:
     """Session for a link that keeps order and loses nothing while it is up."""
 
-    __slots__ = ("_identity", "_link", "_taken", "is_up")
+    __slots__ = ("_identity", "_link", "_taken", "_taken_bytes", "is_up")
 
     def __init__(self, link: int, identity: BrokerIdentity) -> None:
         self._link = link
         self._identity = identity
         self._taken = 0  # events received since credit was last granted
+        self._taken_bytes = 0
         self.is_up = False
 
     def on_connected(self, out: SessionOutput, now: float) -> None:
@@ -160,9 +164,11 @@ class StreamSession:
         # Events first: they are by far the most frequent.
         if (type(frame) is Publish or type(frame) is Watermark) and self.is_up:
             self._taken += 1
+            self._taken_bytes += bytes_of(frame)
             out.inputs.append(Received(self._link, frame, now))
         elif type(frame) is PublishColumns and self.is_up:
             self._taken += frame.count
+            self._taken_bytes += bytes_of(frame)
             out.inputs.append(Received(self._link, frame, now))
         elif type(frame) is Hello:
             self._on_hello(frame, out)
@@ -184,7 +190,7 @@ class StreamSession:
         if self.is_up:
             out.inputs.append(LinkDown(self._link))
         self.is_up = True
-        self._taken = 0
+        self._taken = self._taken_bytes = 0
         out.inputs.append(LinkUp(self._link, hello.node, hello.credit, hello.columns))
 
     def send(self, message: bytes, lane: Lane, out: SessionOutput, now: float) -> None:
@@ -194,10 +200,10 @@ class StreamSession:
         pass
 
     def finish_batch(self, out: SessionOutput) -> None:
-        # At half of the window, so that the sender never waits, and grants are few.
-        if self._taken >= CREDIT_WINDOW_EVENTS // 2:
+        # At half of a window, so that the sender never waits, and grants are few.
+        if self._taken >= CREDIT_WINDOW_EVENTS // 2 or self._taken_bytes >= CREDIT_WINDOW_BYTES // 2:
             out.effects.append(Transmit((self._link,), codec.encode(Grant(self._taken)), "control", codec.GRANT))
-            self._taken = 0
+            self._taken = self._taken_bytes = 0
 
 
 def handshake_refusal(identity: BrokerIdentity, hello: Hello) -> str | None:

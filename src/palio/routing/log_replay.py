@@ -21,11 +21,12 @@ from msgspec.structs import replace
 
 from palio.errors import PalioError, SealError
 from palio.events import Event
+from palio.routing.client_messages import Past, ReplayClient
 from palio.routing.codec import decode_event
 from palio.routing.echo import Echo, Query
 from palio.routing.effects import Client, Effect, Read, ReadDone, Reply, Send
 from palio.routing.event_router import LinkFilter
-from palio.routing.messages import LOCAL, BrokerLogPage, EventId, Past, PastEvent, Replay, ReplayClient, Replayed
+from palio.routing.messages import LOCAL, BrokerLogPage, EventId, PastEvent, Replay, Replayed
 from palio.routing.sealing import Keyring, log_context
 
 _MAX_EVENTS_READ: Final = 2_000  # of one log, for one answer

@@ -8,19 +8,12 @@ loses the last such advertisement, wherever that was, gets `Cancelled` (Jerzak Â
 from __future__ import annotations
 
 from palio.filters.filter import Filter
+from palio.routing.client_messages import Cancelled
 from palio.routing.combinations import Combination
 from palio.routing.effects import Client, Effect, Reply, Send
 from palio.routing.forwarding.strategy import InterestListener
 from palio.routing.interest_index import ClientTable
-from palio.routing.messages import (
-    LOCAL,
-    Advertise,
-    Cancelled,
-    Key,
-    Subscribe,
-    Unadvertise,
-    Unsubscribe,
-)
+from palio.routing.messages import LOCAL, Advertise, Key, Subscribe, Unadvertise, Unsubscribe
 from palio.routing.propagation.neighbour_updates import (
     Advertised,
     AdvertisedUpdates,

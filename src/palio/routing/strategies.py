@@ -1,4 +1,4 @@
-"""Strategies of a broker with their options: one frozen dataclass for each propagation and each forwarding.
+"""Strategies of a broker with their options: a frozen dataclass for each propagation, forwarding and upkeep.
 
 `Covering(graph="poset")` and `Reuse(mode="always")` say what they are and take only their own options, with types that
 a checker sees. On a command line and in a file of settings options are names with values; `Combination` makes the
@@ -243,6 +243,51 @@ class Group(ForwardingChoice):
     name: ClassVar[str] = "group"
 
 
+# Upkeep: how state stays true, on three axes of their own.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableUpkeep(Options):
+    """How tables of subscriptions stay true."""
+
+    role: ClassVar[str] = "tables"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hard(TableUpkeep):
+    """An update is sent once, and holds until it is withdrawn."""
+
+    name: ClassVar[str] = "hard"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CrashLog(Options):
+    """What of routing survives a crash of its broker."""
+
+    role: ClassVar[str] = "crash log"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NoCrashLog(CrashLog):
+    """A restarted broker is told the interests of its neighbours anew."""
+
+    name: ClassVar[str] = "none"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PathUpkeep(Options):
+    """What happens to paths when a broker or a link fails."""
+
+    role: ClassVar[str] = "paths"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TreeRepair(PathUpkeep):
+    """Brokers agree on another spanning tree."""
+
+    name: ClassVar[str] = "tree"
+
+
 # Options that go with every strategy.
 
 
@@ -253,11 +298,12 @@ class BrokerOptions(Options):
     name: ClassVar[str] = "every broker"
 
     queue: int = _count(0, 10_000, is_local=True)
+    queue_bytes: int = _count(0, 64 * 2**20, is_local=True)
     spill: int = _count(1, 10_000)
     spill_bytes: int = _count(1, 256 * 2**20, is_local=True)
     window: int = _count(1, 1_000)
     circles: bool = _option(False, _TRUTH)
-    paths: Literal["shared", "publisher"] = _one_of("shared", "shared", "publisher")
+    trees: Literal["shared", "publisher"] = _one_of("shared", "shared", "publisher")
     hierarchy: bool = _option(False, _TRUTH)
     root: bool | int | None = _option(None, _BROKER, minimum=0, is_local=True)
     completeness: float | None = _option(None, _NUMBER, above=0)
@@ -292,9 +338,15 @@ PROPAGATION_TYPES: Final[dict[str, type[Propagation]]] = {
 FORWARDING_TYPES: Final[dict[str, type[ForwardingChoice]]] = {
     each.name: each for each in (Content, Reuse, Prefix, Bloom, Group)
 }
+TABLE_UPKEEP_TYPES: Final[dict[str, type[TableUpkeep]]] = {each.name: each for each in (Hard,)}
+CRASH_LOG_TYPES: Final[dict[str, type[CrashLog]]] = {each.name: each for each in (NoCrashLog,)}
+PATH_UPKEEP_TYPES: Final[dict[str, type[PathUpkeep]]] = {each.name: each for each in (TreeRepair,)}
 OPTION_TYPES: Final[tuple[type[Options], ...]] = (
     *PROPAGATION_TYPES.values(),
     *FORWARDING_TYPES.values(),
+    *TABLE_UPKEEP_TYPES.values(),
+    *CRASH_LOG_TYPES.values(),
+    *PATH_UPKEEP_TYPES.values(),
     BrokerOptions,
     SimulationOptions,
 )

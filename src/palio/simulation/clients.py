@@ -7,10 +7,7 @@ from typing import Any
 
 from palio.events import Event
 from palio.filters.filter import Filter
-from palio.routing.codec import decode_event, encode_event
-from palio.routing.durable_settings import DurableSettings
-from palio.routing.effects import Deliver, Reply
-from palio.routing.messages import (
+from palio.routing.client_messages import (
     Accepted,
     AdvertiseClient,
     Cancelled,
@@ -18,7 +15,6 @@ from palio.routing.messages import (
     Complete,
     Confirm,
     Confirmed,
-    EventId,
     Past,
     PublishClient,
     Refused,
@@ -26,7 +22,11 @@ from palio.routing.messages import (
     UnadvertiseClient,
     UnsubscribeClient,
 )
-from palio.simulation.history import Advertisement, Completion, Delivery, History, Subscription
+from palio.routing.codec import decode_event, encode_event
+from palio.routing.durable_settings import DurableSettings
+from palio.routing.effects import Deliver, Reply
+from palio.routing.messages import EventId
+from palio.simulation.history import Advertisement, Completion, Delivery, History, Lifetime, Subscription
 from palio.simulation.hosts import Host
 from palio.simulation.trace import Trace
 
@@ -118,6 +118,16 @@ class Clients:
             case Refused():
                 self.refusals.append(reply.answer)
 
+    def postpone(self, at: int, client: str, name: str) -> None:
+        """A request was refused by a full disk: it takes effect only when it is repeated."""
+        lives: list[tuple[Subscription | Advertisement, Lifetime]] = [
+            *self.history.subscriptions.items(),
+            *self.history.advertisements.items(),
+        ]
+        for handle, life in lives:
+            if (handle.at, handle.client, str(handle.number)) == (at, client, name):
+                self.history.postpone(life)
+
     def _record_completion(self, at: int, client: str, told: Complete) -> None:
         for name in told.names:
             subscription = self._names[at, client, name]
@@ -138,14 +148,16 @@ class Clients:
             name, client = str(subscription.number), subscription.client
             if subscription.at != host.number or (life.ended is None) == ((client, name) in kept):
                 continue
+            self.history.resume(life)
             if life.ended is not None:
-                life.ended_after = self.history.rests  # only now will it end
+                life.ended_after, life.ended_at = self.history.rests, self.history.clock()  # only now will it end
                 yield client, UnsubscribeClient(name)
             else:
                 yield client, self.request(subscription)
         for advertisement, life in self.history.advertisements.items():
             name, client = str(advertisement.number), advertisement.client
             if advertisement.at == host.number and (life.ended is None) != ((client, name) in kept):
+                self.history.resume(life)
                 yield client, UnadvertiseClient(name) if life.ended else AdvertiseClient(name, advertisement.offered)
         for publication in self.history.publications:
             asked = publication.confirm and publication.at == host.number

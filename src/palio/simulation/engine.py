@@ -24,6 +24,7 @@ from palio.routing.effects import (
     DeliverColumns,
     Drop,
     Fetch,
+    NotPersisted,
     Persist,
     Persisted,
     Queued,
@@ -44,12 +45,13 @@ from palio.routing.node import Arrived, Connected, Disconnected, Node, NodeInput
 from palio.routing.sealing import Keyring
 from palio.routing.strategies import SimulationOptions
 from palio.routing.upkeep.timeliness import clock_reading
-from palio.simulation.hosts import Host
+from palio.simulation.hosts import Host, needs_space
 from palio.simulation.links import Direction, Edge, LinkModel
 from palio.simulation.topologies import Topology
 from palio.simulation.trace import Trace, Traffic
 
 _Event = TypeVar("_Event")
+_DISK_REFUSAL_SECONDS: Final = 0.001
 
 
 class EventQueue(Generic[_Event]):
@@ -130,7 +132,21 @@ class LinkFree(NamedTuple):
     generation: int
 
 
-Scheduled: TypeAlias = FrameArrival | TimerExpiry | HostInput | DiskWrite | LinkFree
+class SlowBatch(NamedTuple):
+    """Inputs that a slow host gets to."""
+
+    host: int
+    incarnation: int
+    inputs: Sequence[NodeInput]
+
+
+class FaultDue(NamedTuple):
+    """A fault begins or ends."""
+
+    action: Callable[[], None]
+
+
+Scheduled: TypeAlias = FrameArrival | TimerExpiry | HostInput | DiskWrite | LinkFree | SlowBatch | FaultDue
 
 
 class Links:
@@ -280,6 +296,7 @@ class Engine:
         host.incarnation += 1
         host.timers = {}
         host.fuse = None
+        host.busy_until = 0.0
         chance, remembered = self.random.random, host.disk.remembered()
         wall = partial(self._wall_clock, host.skew) if self._stamps else None
         clock = partial(self._wall_clock, host.skew)
@@ -325,6 +342,10 @@ class Engine:
     def schedule_input(self, host: int, input: NodeInput, after: float = 0.0) -> None:
         self.queue.schedule(after, HostInput(host, self.hosts[host].incarnation, input))
 
+    def schedule_fault(self, time: float, action: Callable[[], None]) -> None:
+        """Let a fault begin or end at a time. Like upkeep it does not keep a network from being quiet."""
+        self.queue.schedule(max(0.0, time - self.now), FaultDue(action), upkeep=True)
+
     # Time
 
     def run(self, until: float | None) -> bool:
@@ -343,7 +364,7 @@ class Engine:
             self._step(queue.advance())
         if until is not None:
             self._run_upkeep(until)
-        return True
+        return not queue.pending
 
     def _run_upkeep(self, until: float) -> None:
         """Run nothing but upkeep until a time."""
@@ -372,15 +393,32 @@ class Engine:
             elif type(each) is TimerExpiry:
                 if self.hosts[each.host].timers.get(each.name) == each.setting:
                     batches.setdefault(each.host, []).append(TimerFired(each.name))
-            elif type(each) is DiskWrite:
-                host = self.hosts[each.host]
-                if each.incarnation == host.incarnation and host.node is not None:
-                    self._write(host, each.persist)
-                    batches.setdefault(each.host, []).append(Persisted(each.persist.token))
-            elif type(each) is LinkFree and each.generation == each.way.edge.generation:
-                self.links.send_next(each.way)
+            else:
+                self._step_other(each, batches)
         for number, inputs in batches.items():
-            self.handle(self.hosts[number], inputs)
+            host = self.hosts[number]
+            if host.slowness or host.busy_until > now:
+                self._delay(host, inputs)
+            else:
+                self.handle(host, inputs)
+
+    def _step_other(self, each: Scheduled, batches: dict[int, list[NodeInput]]) -> None:
+        """What is rarer than frames, inputs and timers."""
+        if type(each) is DiskWrite:
+            host = self.hosts[each.host]
+            if each.incarnation == host.incarnation and host.node is not None:
+                batches.setdefault(each.host, []).append(self._written(host, each.persist))
+        elif type(each) is LinkFree and each.generation == each.way.edge.generation:
+            self.links.send_next(each.way)
+        elif type(each) is SlowBatch and each.incarnation == self.hosts[each.host].incarnation:
+            self.handle(self.hosts[each.host], each.inputs)
+        elif type(each) is FaultDue:
+            each.action()
+
+    def _delay(self, host: Host, inputs: Sequence[NodeInput]) -> None:
+        """Let a slow host get to its inputs later, in their order; also those that come when it is slow no more."""
+        host.busy_until = max(self.now, host.busy_until) + host.slowness
+        self.queue.schedule_at(host.busy_until, SlowBatch(host.number, host.incarnation, inputs))
 
     # Effects
 
@@ -416,11 +454,19 @@ class Engine:
         self._on_reply(host.number, effect)
 
     def _persist(self, host: Host, effect: Persist) -> NodeInput | None:
-        if not self._disk_delay:
-            self._write(host, effect)
-            return Persisted(effect.token)
-        self.queue.schedule(self._disk_delay, DiskWrite(host.number, host.incarnation, effect))
+        if not self._disk_delay and not host.is_disk_full:
+            return self._written(host, effect)
+        # Also a refusal takes its time: a broker that tried again at once would never come to an end.
+        delay = self._disk_delay or _DISK_REFUSAL_SECONDS
+        self.queue.schedule(delay, DiskWrite(host.number, host.incarnation, effect))
         return None
+
+    def _written(self, host: Host, effect: Persist) -> NodeInput:
+        if host.is_disk_full and needs_space(effect):
+            self.drops["refused by a full disk"] += 1
+            return NotPersisted(effect.token, "the disk is full", "full")
+        self._write(host, effect)
+        return Persisted(effect.token)
 
     def _write(self, host: Host, effect: Persist) -> None:
         for record in effect.records:

@@ -7,11 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from math import inf
+from sys import maxsize
+from typing import Final
 
 from palio.events import Event
 from palio.filters.filter import Filter
 from palio.routing.codec import Stamp, stamps_in
 from palio.routing.messages import Publish
+
+_NOT_YET: Final = maxsize  # after every operation and every rest
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -94,6 +99,9 @@ class Lifetime:
     made_after: int
     ended: int | None = None
     ended_after: int | None = None
+    made_at: float = 0.0
+    """Virtual seconds; of a request that a full disk refused, infinite until it is repeated."""
+    ended_at: float = inf
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +117,7 @@ class Publication:
     confirm: bool = False
     owed: tuple[Subscription, ...] = ()
     """The durable subscriptions that were known where it was accepted, should it be confirmed."""
+    time: float = 0.0
 
 
 @dataclass(slots=True)
@@ -118,6 +127,8 @@ class History:
     slow_disks: bool = False
     advertised: bool = False
     """Whether only advertised events are admitted; elsewhere advertisements change nothing."""
+    clock: Callable[[], float] = float
+    """The virtual time."""
     rests: int = 0
     operations: int = 0
     subscriptions: dict[Subscription, Lifetime] = field(default_factory=dict)
@@ -128,6 +139,10 @@ class History:
     crashed: set[tuple[int, int]] = field(default_factory=set)
     """The brokers that crashed, with the rests after which they did."""
 
+    full: set[tuple[int, int]] = field(default_factory=set)
+    """The brokers whose disks were full, with the rests after which they were."""
+    full_now: set[int] = field(default_factory=set)
+
     accepted: set[str] = field(default_factory=set)
     """The ids of events that were confirmed."""
     settled: dict[Subscription, set[int]] = field(default_factory=dict)
@@ -136,9 +151,12 @@ class History:
     def rest(self, components: Callable[[], Sequence[int | None]]) -> None:
         """Note that the network is quiet: all joined brokers know all requests. None is a broker that is down."""
         self.rests += 1
+        self.full.update((self.rests, broker) for broker in self.full_now)
         if self.settled:
             labels = components()
             for subscription, brokers in self.settled.items():
+                if self.subscriptions[subscription].made == _NOT_YET:
+                    continue
                 here = labels[subscription.at]
                 brokers.update(at for at, label in enumerate(labels) if label == here is not None)
 
@@ -152,7 +170,28 @@ class History:
         return self.operations
 
     def begin(self) -> Lifetime:
-        return Lifetime(self.next(), self.rests)
+        return Lifetime(self.next(), self.rests, made_at=self.clock())
+
+    def fill(self, broker: int) -> None:
+        """Note that the disk of a broker is full from now on."""
+        self.full_now.add(broker)
+        self.full.add((self.rests, broker))
+
+    def postpone(self, life: Lifetime) -> None:
+        """Note that the last request of a lifetime, its begin or its end, has not taken effect."""
+        if life.ended is None:
+            life.made = life.made_after = _NOT_YET
+            life.made_at = inf
+        else:
+            life.ended = life.ended_after = _NOT_YET
+            life.ended_at = inf
+
+    def resume(self, life: Lifetime) -> None:
+        """Note that a postponed request is made again."""
+        if life.ended is None and life.made == _NOT_YET:
+            life.made, life.made_after, life.made_at = self.next(), self.rests, self.clock()
+        elif life.ended == _NOT_YET:
+            self.end(life)
 
     def end(self, life: Lifetime) -> None:
-        life.ended, life.ended_after = self.next(), self.rests
+        life.ended, life.ended_after, life.ended_at = self.next(), self.rests, self.clock()

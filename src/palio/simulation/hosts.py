@@ -6,6 +6,7 @@ from bisect import bisect_left
 from collections.abc import Iterator
 from math import inf
 
+from palio.routing.client_messages import AdvertiseClient, SubscribeClient, UnadvertiseClient, UnsubscribeClient
 from palio.routing.codec import decode_event
 from palio.routing.effects import (
     DEDUPLICATION_WINDOW_KEYS,
@@ -18,21 +19,13 @@ from palio.routing.effects import (
     HomeInterest,
     Logged,
     LoggedDeadLetter,
+    Persist,
     Queued,
     Read,
     Record,
     Remembered,
 )
-from palio.routing.messages import (
-    AdvertiseClient,
-    BrokerLogPage,
-    EventId,
-    PastEvent,
-    Publish,
-    SubscribeClient,
-    UnadvertiseClient,
-    UnsubscribeClient,
-)
+from palio.routing.messages import BrokerLogPage, EventId, PastEvent, Publish
 from palio.routing.node import Node
 from palio.simulation.links import Direction
 
@@ -114,10 +107,32 @@ class Disk:
         return ((client, request) for (client, _, _), request in self._requests.items())
 
 
+def needs_space(persist: Persist) -> bool:
+    """Whether a write takes space on a disk; one that only ends things makes some."""
+    freeing = UnsubscribeClient, UnadvertiseClient
+    return not all(
+        isinstance(each, Finished) or (isinstance(each, Record) and isinstance(each.request, freeing))
+        for each in persist.records
+    )
+
+
 class Host:
     """A machine; it is down while it has no node."""
 
-    __slots__ = ("disk", "fuse", "incarnation", "node", "number", "rate", "skew", "timers", "ways")
+    __slots__ = (
+        "busy_until",
+        "disk",
+        "fuse",
+        "incarnation",
+        "is_disk_full",
+        "node",
+        "number",
+        "rate",
+        "skew",
+        "slowness",
+        "timers",
+        "ways",
+    )
 
     def __init__(self, number: int, rate: float) -> None:
         self.number = number
@@ -129,3 +144,6 @@ class Host:
         self.ways: list[Direction] = []  # outgoing, by the number of the link, from 1
         self.timers: dict[str, int] = {}  # the last setting of each timer
         self.fuse: int | None = None  # effects that are carried out before a crash
+        self.is_disk_full = False
+        self.slowness = 0.0  # seconds for each batch of inputs
+        self.busy_until = 0.0  # when the last batch of a slow broker is handled

@@ -15,35 +15,48 @@ from typing import Any, Self, TypeVar, get_args
 from palio.errors import InvalidArgument, NotAdvertised, PalioError
 from palio.events import Event
 from palio.filters.filter import Filter
-from palio.routing.codec import decode_event
-from palio.routing.combinations import Combination
-from palio.routing.durable_settings import DurableSettings
-from palio.routing.effects import Deliver, QueueFree, QueueFull, Reply, Requested
-from palio.routing.forwarding.precomputed_headers import TableSnapshot
-from palio.routing.messages import (
+from palio.routing.client_messages import (
     AdvertiseClient,
     ClientRequest,
     Confirm,
     ForgetClient,
     Past,
+    Refused,
     ReplayClient,
     UnadvertiseClient,
     UnsubscribeClient,
 )
-from palio.routing.strategies import ForwardingChoice, Options, Propagation, name_and_options
+from palio.routing.codec import decode_event
+from palio.routing.combinations import Combination
+from palio.routing.durable_settings import DurableSettings
+from palio.routing.effects import Deliver, QueueFree, QueueFull, Reply, Requested
+from palio.routing.forwarding.precomputed_headers import TableSnapshot
+from palio.routing.strategies import (
+    CrashLog,
+    ForwardingChoice,
+    Options,
+    PathUpkeep,
+    Propagation,
+    TableUpkeep,
+    name_and_options,
+)
 from palio.simulation import topologies
 from palio.simulation.clients import Clients
 from palio.simulation.engine import Engine
+from palio.simulation.fault_injection import FaultInjector
+from palio.simulation.faults import Faults, FaultSchedule, scheduled
 from palio.simulation.history import Advertisement, Completion, Delivery, History, Publication, Subscription
 from palio.simulation.hosts import Host
 from palio.simulation.links import Edge
 from palio.simulation.observation import ObservedNetwork
 from palio.simulation.oracle import Verdict, judge
+from palio.simulation.properties import Violation, find_undelivered, find_unsafe
 from palio.simulation.topologies import Topology, check_delay, component_labels
 
 _Handle = TypeVar("_Handle", Subscription, Advertisement, Event)
 _OPERATOR = "operator"  # the client that gives brokers up
 _APPLICATION = "application"  # the client that acts where none is named
+_NO_FAULTS = FaultSchedule()
 
 
 class Network(ObservedNetwork):
@@ -64,10 +77,13 @@ class Network(ObservedNetwork):
         propagation: str | Propagation = "identity",
         forwarding: str | ForwardingChoice = "content",
         advertisements: bool = False,
-        upkeep: str = "hard",
+        tables: str | TableUpkeep = "hard",
+        crash_log: str | CrashLog = "none",
+        paths: str | PathUpkeep = "tree",
         seed: int = 0,
         options: Mapping[str, Any] | Sequence[Options] = (),
         sealing_keys: Mapping[int, Sequence[bytes]] | None = None,
+        faults: Faults | FaultSchedule = _NO_FAULTS,
     ) -> None:
         """A network in which every broker makes the same choices; `IllegalCombination` where they do not go together.
 
@@ -78,18 +94,27 @@ class Network(ObservedNetwork):
 
         `sealing_keys` are those of each edge broker, 64 bytes each, of which the first seals: then all others are inner
         brokers, which cannot read events.
+
+        `faults` come as time passes, until `heal`; those of links and clocks are options that they set.
         """
         if not isinstance(topology, Topology):
             raise InvalidArgument(f"a network is made of a Topology, not {type(topology).__name__}; or by Network.line")
         _check_seed(seed)
-        chosen = {"circles": True} if topology.has_circles else {}
-        given = [name_and_options(each) for each in (propagation, forwarding)]
+        chosen: dict[str, Any] = {"circles": True} if topology.has_circles else {}
+        given = [name_and_options(each) for each in (propagation, forwarding, tables, crash_log, paths)]
         for each in (*_given_options(options), *(own for _, own in given)):
             chosen |= each
         if sealing_keys is not None:
             chosen["sealed"] = True
+        self.faults = scheduled(faults, topology)
+        for name in self.faults.options().keys() & chosen.keys():
+            raise InvalidArgument(f"{name} is given twice: as an option, and by the faults, which set it")
+        chosen |= self.faults.options()
         self.topology = topology
-        self.combination = Combination(given[0][0], given[1][0], advertisements, upkeep, chosen)
+        spread, forward, *upkeep = (name for name, _ in given)
+        self.combination = Combination(
+            spread, forward, advertisements, tables=upkeep[0], crash_log=upkeep[1], paths=upkeep[2], options=chosen
+        )
         self.seed = seed
         self.history = History(bool(chosen.get("disk")), advertisements)
         self._unsettled = True
@@ -98,6 +123,9 @@ class Network(ObservedNetwork):
         self._engine = Engine(
             topology, self.combination, seed, self._on_deliver, self._on_reply, self._on_crash, sealing_keys or {}
         )
+        self.history.clock = lambda: self._engine.now
+        self._injector = FaultInjector(self, self._engine, self.faults, self._fill_disk)
+        self.healed_at = 0.0
         self._clients = Clients(self.history, "completeness" in chosen)
         self.completions = self._clients.completions
         self.deliveries = self._clients.deliveries
@@ -149,11 +177,26 @@ class Network(ObservedNetwork):
     # Time and faults
 
     def run(self, seconds: float | None = None) -> None:
-        """Let time pass, until the network is quiet; or for some virtual seconds."""
+        """Let time pass, until the network is quiet and all faults have come and gone; or for some virtual seconds."""
         if seconds is not None and not _is_duration(seconds):
             raise InvalidArgument(f"time passes for some seconds from 0 on, not {seconds!r}")
+        if seconds is not None:
+            self._run(self.now + seconds)
+            return
+        self._run(None)
+        while (fault := self._injector.next_time()) is not None:
+            self._run(fault)
+            self._run(None)
+
+    def heal(self) -> None:
+        """End all faults that the network was made with: brokers restart, links are mended and lose nothing, disks have
+        room, and no more faults come. What they left behind goes as the chosen upkeep says. Clocks stay as they are."""
+        self._injector.heal()
+        self.healed_at = self.now
+
+    def _run(self, until: float | None) -> None:
         # Only where the network came to rest: the oracle demands nothing of requests that are still under way.
-        if self._engine.run(None if seconds is None else self.now + seconds):
+        if self._engine.run(until):
             self.history.rest(self._joined)
             self._unsettled = False
 
@@ -233,8 +276,7 @@ class Network(ObservedNetwork):
             raise InvalidArgument(f"broker {broker} is running")
         self._disturb()
         self._engine.start(host)
-        for client, request in list(self._clients.unanswered(host)):
-            self._change(host, client, request)
+        self._repeat_requests(broker)
 
     def defuse(self, broker: int) -> None:
         """Cancel a crash that was set for later."""
@@ -342,7 +384,7 @@ class Network(ObservedNetwork):
         _check_client(client)
         host = self._edge_host(at)
         if settled and self._unsettled:
-            self.run()
+            self._run(None)  # not until all faults are over
         if isinstance(events, str | bytes | Mapping) or not hasattr(events, "__iter__"):
             raise InvalidArgument(f"publish_all takes a list of events, not {type(events).__name__}; publish takes one")
         named = [self._clients.event(event) for event in events]
@@ -356,7 +398,9 @@ class Network(ObservedNetwork):
         components = self._components()
         owed = self.history.owed(at) if confirm else ()
         after = self.history.rests
-        published = [Publication(event, at, client, operation, after, components, confirm, owed) for event in named]
+        published = [
+            Publication(event, at, client, operation, after, components, confirm, owed, self.now) for event in named
+        ]
         self.history.publications += published
         self._engine.handle(host, requests)
         # Refusals are answered within the batch. A refused event was never published, also for the oracle.
@@ -432,7 +476,31 @@ class Network(ObservedNetwork):
         """The judgement of the flooding oracle on all deliveries so far."""
         return judge(self.history, self.deliveries, [] if self._unsettled else self._joined())
 
+    def safety(self, since: float = 0.0) -> list[Violation]:
+        """The deliveries since a time that break safety: twice, of an event that nobody published, or unwanted. None
+        since some time is eventual safety."""
+        return find_unsafe(self.history, self.deliveries, since, self.combination.simulation.disk)
+
+    def liveness(self, since: float) -> list[Violation]:
+        """The deliveries that are missing of events published since a time, to subscriptions that stood by then and
+        stand now; ask when the network has come to rest."""
+        return find_undelivered(self.history, self.deliveries, since)
+
     # Internals
+
+    def _fill_disk(self, broker: int, is_full: bool) -> None:
+        self._known(broker).is_disk_full = is_full
+        if is_full:
+            self.history.fill(broker)
+            return
+        self.history.full_now.discard(broker)
+        if self.is_running(broker):
+            self._repeat_requests(broker)
+
+    def _repeat_requests(self, broker: int) -> None:
+        host = self._known(broker)
+        for client, request in list(self._clients.unanswered(host)):
+            self._change(host, client, request)
 
     def _change(self, host: Host, client: str, request: ClientRequest) -> None:
         self._unsettled = True
@@ -447,6 +515,9 @@ class Network(ObservedNetwork):
 
     def _on_reply(self, at: int, reply: Reply) -> None:
         self._clients.record_reply(at, reply, self.now)
+        # A slow broker may answer only after its disk had room again and the request was repeated.
+        if isinstance(reply.answer, Refused) and self._engine.hosts[at].is_disk_full:
+            self._clients.postpone(at, reply.client, reply.answer.name)
 
     def _host(self, at: int) -> Host:
         if self._is_delivering:

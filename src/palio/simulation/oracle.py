@@ -91,7 +91,9 @@ def expectation(
     # Made at a later rest. A confirmed event may still be in the log, and be tried again after the subscription came.
     if life.made_after > publication.after:
         return "may" if publication.confirm else "must not"
-    calm = publication.after not in history.disturbed
+    # Where it is not confirmed, nobody tries again to queue an event that a full disk has refused.
+    refused = subscription.durable and (publication.after, subscription.at) in history.full
+    calm = publication.after not in history.disturbed and not refused
     # A broker that was added later was joined to none.
     parts = publication.components
     was_joined = subscription.at < len(parts) and parts[subscription.at] == parts[publication.at]
@@ -101,13 +103,13 @@ def expectation(
 def would_arrive(history: History, publication: Publication, life: Lifetime) -> bool:
     """Whether a subscription had settled before an event that it matches, and outlived it."""
     outlived = life.ended_after is None or life.ended_after > publication.after
-    return life.made_after < publication.after and outlived and _is_advertised(history, publication)
+    return life.made_after < publication.after and outlived and was_advertised(history, publication)
 
 
 def _is_owed(history: History, publication: Publication, subscription: Subscription, life: Lifetime) -> bool:
     """Whether an event was confirmed, and must reach a subscription that stays."""
     is_confirmed = subscription in publication.owed and publication.event.id in history.accepted
-    return is_confirmed and life.ended is None and _is_advertised(history, publication)
+    return is_confirmed and life.ended is None and was_advertised(history, publication)
 
 
 def _may_repeat(history: History, publication: Publication, subscription: Subscription) -> bool:
@@ -129,7 +131,7 @@ def _was_over(history: History, publication: Publication, life: Lifetime) -> boo
     return life.ended < publication.operation
 
 
-def _is_advertised(history: History, publication: Publication) -> bool:
+def was_advertised(history: History, publication: Publication) -> bool:
     """Whether the advertisements that an event needs had settled; always, where none are needed."""
     if not history.advertised:
         return True

@@ -42,12 +42,15 @@ ARITY = {
     "count_bits": 1,
     "within_each": 5,
     "within_few": 4,
+    "within_fewer": 4,
     "nonzero_each": 3,
     "within": 3,
     "equal": 2,
     "lower": 2,
     "negative": 1,
     "pack": 3,
+    "fill": 2,
+    "fill_words": 2,
 }
 
 
@@ -62,12 +65,15 @@ def arguments_of(name: str, memory: int, number: int) -> tuple[int, ...]:
         "count_bits": (number,),
         "within_each": (memory, memory + 32, memory + 64, memory + 96, 15),
         "within_few": (memory, memory + 32, memory + 64, memory + 96),
+        "within_fewer": (memory, memory + 32, memory + 64, memory + 96),
         "nonzero_each": (memory, memory + 32, 63),
         "within": (memory, memory + 32, number),
         "equal": (memory, number),
         "lower": (memory, memory + 128),
         "negative": (memory,),
         "pack": (memory, number & 0xFFFF, memory + 128),
+        "fill": (memory, number),
+        "fill_words": (memory, number),
     }[name]
 
 

@@ -38,6 +38,7 @@ from palio.matching.columnar.native import (
     within,
     within_each,
     within_few,
+    within_fewer,
 )
 
 words = st.lists(st.integers(0, 65535), min_size=32, max_size=32)
@@ -97,6 +98,10 @@ def test_thirty_two_entries_are_tested_at_once_where_axes_are_few(
     def test_them(axes: int, lows: int, highs: int, table: int) -> int:
         return within_few(axes, lows, highs, table)
 
+    @njit
+    def test_half(axes: int, lows: int, highs: int, table: int) -> int:
+        return within_fewer(axes, lows, highs, table)
+
     @settings(deadline=None, max_examples=50)
     @given(words | few, words | few, words | few, words, words)
     def check(axes: list[int], lows: list[int], highs: list[int], first: list[int], second: list[int]) -> None:
@@ -105,6 +110,10 @@ def test_thirty_two_entries_are_tested_at_once_where_axes_are_few(
         slots = [table[axis & 63] for axis in axes]
         assert test_them(*map(address_of, arrays)) == bits(
             [low <= slot <= high for slot, low, high in zip(slots, lows, highs, strict=True)]
+        )
+        slots = [table[axis & 31] for axis in axes[:16]]
+        assert test_half(*map(address_of, arrays)) == bits(
+            [low <= slot <= high for slot, low, high in zip(slots, lows[:16], highs[:16], strict=True)]
         )
 
     check()

@@ -113,6 +113,22 @@ def test_a_popular_value_is_searched_by_group() -> None:
     assert match_all(searcher, events) == [matching(rows, event) for event in events]
 
 
+def test_ranges_far_apart_on_one_axis_are_filed_each_by_itself() -> None:
+    rows = [Row(number, [(0, 30 + number, 105), (0, 135 + number, 205)]) for number in range(70)]
+    events = [{0: slot} for slot in range(210)]
+    searcher = searcher_for(rows, [210])
+    assert len(searcher.postings.arrays["runs"]) == 0  # no candidate needs a look at both
+    assert searcher.postings.stamps == 0
+    assert match_all(searcher, events) == match_each(searcher, events) == [matching(rows, event) for event in events]
+
+
+def test_a_number_of_several_rows_that_are_filed_in_parts_is_reported_once() -> None:
+    rows = [Row(number // 2, [(0, 30 + number, 105), (0, 135 + number, 205)]) for number in range(70)]
+    events = [{0: slot} for slot in range(210)]
+    searcher = searcher_for(rows, [210])
+    assert match_all(searcher, events) == match_each(searcher, events) == [matching(rows, event) for event in events]
+
+
 def test_more_subscriptions_under_one_value_than_a_flat_posting_can_count() -> None:
     count = 70_000
     ids = np.arange(count, dtype=np.int32)

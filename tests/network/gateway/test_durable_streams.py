@@ -13,6 +13,7 @@ from palio import Filter
 from palio.network.security.authentication import Tokens
 from palio.network.security.authorization import Principal, unrestricted
 from palio.network.server.process import Server
+from palio.routing.durable_settings import DurableSettings
 from tests.network.gateway.serving import Stream, client_of, serving
 from tests.network.running import run, until
 
@@ -68,6 +69,33 @@ def test_a_stream_goes_on_behind_the_last_event_that_was_seen(tmp_path: Path) ->
             assert (await client.get("/events", headers={"Last-Event-ID": "x"})).status_code == 400
             for name in ("x" * 201, ""):
                 assert (await client.get("/events", params={"durable": name})).status_code == 400
+
+    run(test)
+
+
+def test_a_durable_subscription_has_the_limits_that_it_was_made_with() -> None:
+    async def test() -> None:
+        def limits(server: Server) -> DurableSettings | None:
+            return server.host.durable_settings("durable anyone/desk", "desk")
+
+        async with serving() as (server, client):
+            asked = {"where": "n > 0", "limits": {"max_events": 2, "on_full": "drop_oldest"}}
+            assert (await client.post("/durable/desk", json=asked)).status_code == 201
+            assert limits(server) == DurableSettings(2, None, "drop_oldest")
+            await client.post("/durable/desk", json={"where": "n > 0"})
+            assert limits(server) == DurableSettings(2, None, "drop_oldest")  # nothing was said of them
+            async with client.stream("GET", "/events", params={"durable": "desk"}):  # which this does not disturb
+                other = {"where": "n > 0", "limits": {"expires_after": 60}}
+                assert (await client.post("/durable/desk", json=other)).status_code == 201
+                assert limits(server) == DurableSettings(expires_after=60)
+            for wrong, said in (
+                ({"max_events": 0}, "max_events is a whole number from 1 on, not 0"),
+                ({"max_event": 5}, "max_event"),
+                ({"on_full": "panic"}, "on_full"),
+            ):
+                answer = await client.post("/durable/desk", json={"where": "n > 0", "limits": wrong})
+                assert answer.status_code == 400
+                assert said in answer.json()["detail"]
 
     run(test)
 

@@ -22,7 +22,8 @@ from palio.network.security.authorization import Principal
 from palio.network.security.quotas import BrokerLimits
 from palio.network.server.process import Server
 from palio.routing import codec
-from palio.routing.messages import EventId, Past, PastEvent, Publish
+from palio.routing.client_messages import Past
+from palio.routing.messages import EventId, PastEvent, Publish
 from tests.network.gateway.serving import listening, serving
 from tests.network.running import run, url
 

@@ -88,7 +88,7 @@ def test_whoever_blocks_publishers_is_named() -> None:
                 for queue in session.delivery.queues():
                     queue.credit = 0
             publishing = [asyncio.ensure_future(publisher.publish({"x": x}, confirm=True)) for x in range(20)]
-            await until(lambda: server.host.is_blocked)
+            await until(lambda: server.host.backpressure.is_blocked)
             assert re.search(r'palio_blocked_by\{principal="anyone",subscription="[^"]+"\} \d+', await exported(client))
             for each in publishing:
                 each.cancel()

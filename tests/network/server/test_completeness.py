@@ -9,7 +9,8 @@ import pytest
 import palio
 from palio.network.client.event_stream import Stretch
 from palio.network.server.delivery_queues import DeliveryQueue, QueueLimits
-from palio.routing.messages import Complete, EventId, Publish
+from palio.routing.client_messages import Complete
+from palio.routing.messages import EventId, Publish
 from tests.network.running import broker, line, run, until, url
 
 WATERMARKS = {"completeness": 0.01}

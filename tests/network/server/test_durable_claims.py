@@ -16,7 +16,7 @@ from palio.network.client.subscription import Subscription
 from palio.network.security.authentication import Tokens
 from palio.network.security.authorization import Principal
 from palio.network.server.process import Server
-from palio.routing.messages import Confirm
+from palio.routing.client_messages import Confirm
 from tests.network.processes import Broker, command, served
 from tests.network.running import broker, line, run, until, url
 from tests.network.server.test_durable_subscriptions import take

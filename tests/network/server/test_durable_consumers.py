@@ -59,6 +59,57 @@ def letters(server: Server) -> list[tuple[str, str, object]]:
     return [(each.client, each.reason, codec.decode_event(each.data).get("x")) for each in found]
 
 
+@pytest.mark.parametrize("in_batches", [False, True])
+def test_an_event_whose_acknowledgement_was_lost_comes_to_the_program_once(in_batches: bool) -> None:
+    async def test() -> None:
+        async with (
+            broker() as server,
+            palio.connect(url(server)) as client,
+            client.subscribe("x > 0", durable="desk") as events,
+        ):
+            for x in (1, 2, 3):
+                await client.publish({"x": x}, confirm=True)
+            first = await anext(events)
+            # The broker ends, or the connection does, before the acknowledgement has come to it.
+            assert client.connection._channel is not None
+            client.connection._channel.abort("crashed")
+            await first.ack()
+            found: list[Any] = [first.get("x")]
+            await client.publish({"x": 4}, confirm=True)  # over the next connection
+            if in_batches:
+                async for batch in events.batches():
+                    found += [event.get("x") for event in batch]
+                    await batch.ack()
+                    if found[-1] == 4:
+                        break
+            else:
+                while found[-1] != 4:
+                    event = await anext(events)
+                    found.append(event.get("x"))
+                    await event.ack()
+            assert found == [1, 2, 3, 4]
+            await until(lambda: server.store.queue("durable anyone/desk", "desk").size().events == 0)
+
+    run(test)
+
+
+def test_an_event_that_was_not_acknowledged_comes_again_over_the_next_connection() -> None:
+    async def test() -> None:
+        async with (
+            broker() as server,
+            palio.connect(url(server)) as client,
+            client.subscribe("x > 0", durable="desk") as events,
+        ):
+            await client.publish({"x": 1}, confirm=True)
+            first = await anext(events)
+            assert client.connection._channel is not None
+            client.connection._channel.abort("crashed")
+            again = await anext(events)
+            assert (again.id, again.number) == (first.id, first.number)
+
+    run(test)
+
+
 def test_a_second_consumer_is_refused_and_told_who_reads_and_what_to_do() -> None:
     async def test() -> None:
         async with (

@@ -11,7 +11,7 @@ import pytest
 
 import palio
 from palio import Event, ExpiredOffset, Filter, LimitReached
-from palio.network.client.broker import LogPage
+from palio.network.client.log_pages import LogPage
 from palio.network.protocol import LogQuery
 from palio.network.security.authorization import Principal
 from palio.network.server.log_queries import answer_log_query

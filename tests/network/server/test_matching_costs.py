@@ -30,7 +30,7 @@ class Budget:
             BrokerLimits(matching_share=0.5, matching_burst_seconds=2.0),
             lambda: self.now,
             lambda call: asyncio.Future(),
-            lambda client: client.split(".")[0],
+            lambda client, name: client.split(".")[0],
             self._on_over,
         )
 
@@ -91,7 +91,7 @@ def test_a_budget_refills() -> None:
 
 def spend_budget(server: Server, name: str) -> None:
     """Charge more than a budget for a subscription, as after slow batches."""
-    costs = server.host.matching_costs
+    costs = server.host.conditions.costs
     [key] = [key for key in costs._costs if key[1] == name]
     costs.attribute(1_000.0, 1_000, Sample({key: 1_000.0}, 1_000))
 
@@ -100,8 +100,8 @@ def test_a_subscription_over_budget_ends_with_the_reason_and_others_are_served()
     async def test() -> None:
         async with broker() as server, palio.connect(url(server)) as eve, palio.connect(url(server)) as bob:
             async with bob.subscribe("n > 0") as his, eve.subscribe(SLOW) as hers:
-                await until(lambda: len(server.host.matching_costs._costs) == 1)
-                [(_, name)] = server.host.matching_costs._costs
+                await until(lambda: len(server.host.conditions.costs._costs) == 1)
+                [(_, name)] = server.host.conditions.costs._costs
                 spend_budget(server, name)
                 with pytest.raises(PalioError, match="matching_share"):
                     await anext(hers)

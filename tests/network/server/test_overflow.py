@@ -93,7 +93,7 @@ def test_a_subscriber_that_blocks_loses_nothing_of_publishers_who_ask_for_confir
             # More than the subscriber's credit, its queue and the publisher's window hold together.
             count = 2_500
             publishing = asyncio.ensure_future(publisher.publish_all([{"x": x} for x in range(count)], confirm=True))
-            await until(lambda: servers[-1].host.is_blocked)
+            await until(lambda: servers[-1].host.backpressure.is_blocked)
             assert not publishing.done()
             assert await heard(events, count) == list(range(count))
             assert await publishing == count

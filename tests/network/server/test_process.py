@@ -156,7 +156,7 @@ def test_a_confirmed_publisher_waits_for_a_subscriber_that_blocks_and_nobody_els
             session = server.open_session(server.authenticate(""), "slow")
             await session.subscribe("mine", palio.Filter.parse("x >= 0"), SubscribeOptions(queue=5, overflow="block"))
             publishing = [asyncio.ensure_future(client.publish({"x": x}, confirm=True)) for x in range(8)]
-            await until(lambda: server.host.is_blocked)
+            await until(lambda: server.host.backpressure.is_blocked)
             await client.publish({"y": 1})
             assert not all(each.done() for each in publishing)
             assert len(await session.next_batch()) == 8

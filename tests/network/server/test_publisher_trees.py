@@ -13,7 +13,7 @@ from tests.network.running import broker, run, until, url
 @pytest.mark.parametrize("choices", [{}, {"propagation": "covering", "forwarding": "group"}], ids=["content", "group"])
 def test_of_three_brokers_in_a_ring_any_two_are_neighbours(choices: dict[str, Any]) -> None:
     async def doing() -> None:
-        settings = {"options": {"circles": True, "paths": "publisher"}, **choices}
+        settings = {"options": {"circles": True, "trees": "publisher"}, **choices}
         async with (
             broker(**settings) as first,
             broker(connect=first.addresses, **settings) as second,

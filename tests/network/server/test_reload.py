@@ -88,7 +88,7 @@ def test_limits_of_matching_hold_for_subscriptions_after_a_reload() -> None:
             with pytest.raises(palio.LimitReached, match="pattern_size"):
                 async with client.subscribe(slow):
                     pass
-            assert server.host.matching_costs.limits.slow_patterns_per_principal == 1
+            assert server.host.conditions.costs.limits.slow_patterns_per_principal == 1
             assert server.quotas.held_frames.most == 1_000_000
 
     run(test)

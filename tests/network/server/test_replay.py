@@ -8,9 +8,9 @@ import pytest
 
 import palio
 from palio.errors import ExpiredOffset, InvalidArgument, NotPermitted, Refused
-from palio.network.client.broker import decode_replay_page
+from palio.network.client.log_pages import decode_replay_page
 from palio.network.security.authorization import Principal, check_operator
-from palio.routing.messages import Past
+from palio.routing.client_messages import Past
 from tests.network.running import broker, line, run, until, url
 
 

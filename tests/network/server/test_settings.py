@@ -20,7 +20,8 @@ from tests.network.running import run
     ("written", "said"),
     [
         ("lisen = []", "there is no setting 'lisen'; did you mean listen?"),
-        ("listen = 5", "listen is a text, not 5"),
+        ("listen = 5", "listen is a text or a list of texts, not 5"),
+        ("listen = ['palio://127.0.0.1:0', 5]", "listen is a text or a list of texts, not ['palio://127.0.0.1:0', 5]"),
         ("listen = ['hub']", "listen: 'hub' is no address; one looks like palio://localhost:7420"),
         ("data = 5", "data is a text, not 5"),
         ("heartbeat = 'x'", "heartbeat is a number, not 'x'"),

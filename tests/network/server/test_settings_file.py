@@ -73,6 +73,13 @@ def test_settings_that_are_commented_out_in_the_documented_file_can_be_used(tmp_
     assert settings.log.modules == {"links": "debug"}
 
 
+def test_a_file_that_is_no_text_is_refused_with_the_byte_at_fault(tmp_path: Path) -> None:
+    path = tmp_path / "palio.toml"
+    path.write_bytes(b"# \xff\xfe\x00")
+    with pytest.raises(InputError, match=r"palio\.toml: not UTF-8 text, at byte 2$"):
+        read_settings(path, Settings())
+
+
 def test_a_printed_file_reads_as_the_settings_it_was_printed_from(tmp_path: Path) -> None:
     changed = DEFAULTS.with_changes(
         {

@@ -10,9 +10,9 @@ from palio.network.channel import Channel
 from palio.network.server.client_connection import ClientConnection
 from palio.network.server.process import Server
 from palio.network.server.session import Session
+from palio.routing.client_messages import PublishClient
 from palio.routing.codec import encode_event
 from palio.routing.effects import Requested
-from palio.routing.messages import PublishClient
 from tests.network.running import broker, run, url
 
 

@@ -21,8 +21,9 @@ from palio.network.store import wal_checkpoint, writer
 from palio.network.store.interface import Acknowledged, DeadLetterAdded, Retention, Writable
 from palio.network.store.memory import MemoryStore
 from palio.network.store.sqlite import SqliteStore
+from palio.routing.client_messages import UnsubscribeClient
 from palio.routing.effects import Finished, Queued, Record
-from palio.routing.messages import Publish, UnsubscribeClient
+from palio.routing.messages import Publish
 from tests.network.store.making import logged, queued, subscribed
 
 NAMES = ("a", "b", "c")

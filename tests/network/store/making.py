@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from palio import DurableSettings, Event, Filter
 from palio.routing import codec
+from palio.routing.client_messages import SubscribeClient
 from palio.routing.effects import Logged, Queued, Record
-from palio.routing.messages import EventId, Publish, SubscribeClient
+from palio.routing.messages import EventId, Publish
 
 
 def event(sequence: int, *, node: int = 1, incarnation: int = 1, padding: int = 0) -> Publish:

@@ -22,8 +22,8 @@ from palio.network.store.interface import (
 from palio.network.store.memory import MemoryStore
 from palio.network.store.sqlite import SqliteStore
 from palio.routing import codec
+from palio.routing.client_messages import AdvertiseClient, UnadvertiseClient, UnsubscribeClient
 from palio.routing.effects import BrokerStanding, Finished, Record
-from palio.routing.messages import AdvertiseClient, UnadvertiseClient, UnsubscribeClient
 from tests.network.store.making import event, logged, queued, subscribed
 
 Make = Callable[..., Store]

@@ -26,9 +26,10 @@ from palio.network.store.interface import (
 from palio.network.store.memory import MemoryStore
 from palio.network.store.sqlite import SqliteStore
 from palio.network.store.writer import JUMP_ACCEPTED_SECONDS
+from palio.routing.client_messages import AdvertiseClient, UnadvertiseClient, UnsubscribeClient
 from palio.routing.durable_settings import ON_FULL_POLICIES
 from palio.routing.effects import BrokerStanding, Finished, Logged, Queued, Record
-from palio.routing.messages import AdvertiseClient, Publish, UnadvertiseClient, UnsubscribeClient
+from palio.routing.messages import Publish
 from tests.network.store.making import event, subscribed
 
 CLIENTS = ("desk", "über")

@@ -23,8 +23,8 @@ from palio.network.store.schema import open_for_writing
 from palio.network.store.sqlite import SqliteStore
 from palio.network.store.transaction import PARSER_VERSION, Ledger
 from palio.network.store.writer import expire_step
+from palio.routing.client_messages import SubscribeClient, UnsubscribeClient
 from palio.routing.effects import Finished, Queued, Record
-from palio.routing.messages import SubscribeClient, UnsubscribeClient
 from tests.network.store.making import event, logged, queued, subscribed
 
 

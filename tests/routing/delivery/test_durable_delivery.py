@@ -9,6 +9,15 @@ import pytest
 from palio import Event
 from palio.routing import codec
 from palio.routing.broker import Broker
+from palio.routing.client_messages import (
+    Accepted,
+    Confirmed,
+    Proceed,
+    PublishBatch,
+    PublishClient,
+    Refused,
+    SubscribeClient,
+)
 from palio.routing.codec import encode_event
 from palio.routing.combinations import Combination
 from palio.routing.delivery.event_log import event_identity, log_key
@@ -34,23 +43,16 @@ from palio.routing.effects import (
     TimerFired,
 )
 from palio.routing.messages import (
-    Accepted,
     Acknowledge,
     Announce,
     AttemptOutcome,
     Begin,
-    Confirmed,
     DeliveryTag,
     EventId,
-    Proceed,
     Publish,
-    PublishBatch,
-    PublishClient,
     Reach,
-    Refused,
     Settle,
     Settled,
-    SubscribeClient,
 )
 from tests.routing.test_broker import Alone, sends, subscription, wanted
 

@@ -9,7 +9,7 @@ from typing import Any, Final, TypeAlias
 
 from palio.events.values import Scalar
 from palio.filters.expressions.ast import Call, Expression, Literal
-from palio.filters.like import LikePattern
+from palio.filters.like import LikePattern, has_known_escapes
 from palio.filters.regex import Regex
 from palio.languages.grammar import InvalidLiteral
 from palio.languages.sql.lexer import (
@@ -79,7 +79,7 @@ class Parameter:
             inside = inside.replace(quote * 2, quote)
         if self.pattern == "rlike":
             _check_pattern(Regex.compile, inside)
-        elif self.pattern and "\\" in inside:
+        elif self.pattern and "\\" in inside and not has_known_escapes(inside):
             _check_pattern(LikePattern.parse, inside)
         return inside if not self.before else TYPED[self.before](inside, timezone)
 

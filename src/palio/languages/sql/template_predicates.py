@@ -92,14 +92,18 @@ class PatternMatch:
 
     def test(self, arguments: Arguments) -> Pattern:
         """The pattern as a test of values."""
-        pattern = self.pattern(arguments)
-        return Like(pattern) if isinstance(pattern, LikePattern) else Rlike(pattern)
+        return as_test(self.pattern(arguments))
 
     def node(self, arguments: Arguments, timezone: str, wanted: TruthTest) -> Node:
         pattern = self.pattern(arguments)
         if isinstance(pattern, LikePattern):
             return lower_like(self.name, pattern, wanted)
         return lower_pattern(self.name, Rlike(pattern), wanted)
+
+
+def as_test(pattern: LikePattern | Regex) -> Pattern:
+    """A pattern as a test of values."""
+    return Like(pattern) if isinstance(pattern, LikePattern) else Rlike(pattern)
 
 
 @TextCache

@@ -17,7 +17,7 @@ beside alternatives, say) marks the subscription as *slow*, and the caller adds 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from string import ascii_letters
 from typing import Any, Final
 
@@ -138,7 +138,8 @@ class IntervalMaker:
         if parameters is not None:
             counts, which, values = self._alternatives(parameters)
             equality: PredicateGroup = [(Comparison(name, "=", parameters[0]), TruthTest.TRUE)]
-            choices = [self.intervals(name, equality, (parameters[0],), [value]) for value in values]
+            intervals = self._intervals_by_values(name, equality, (parameters[0],))
+            choices = [intervals([value]) for value in values]
             return IntervalHandles.by_choice(counts, which, choices)
         every = tuple(parameter for predicate, _ in group for parameter in parameters_of(predicate))
         return self._combinations(name, group, every)
@@ -153,12 +154,11 @@ class IntervalMaker:
     def _combinations(self, name: str, group: PredicateGroup, parameters: tuple[Parameter, ...]) -> IntervalHandles:
         """The intervals of every distinct combination of literals."""
         one_each = np.ones(self.count, np.int64)
+        intervals = self._intervals_by_values(name, group, parameters)
         if not parameters:
-            choice = self.intervals(name, group, parameters, [])
-            return IntervalHandles.by_choice(one_each, np.zeros(self.count, np.int64), [choice])
+            return IntervalHandles.by_choice(one_each, np.zeros(self.count, np.int64), [intervals([])])
         which, combinations = distinct_combinations(self._literals, parameters)
-        choices = [self.intervals(name, group, parameters, values) for values in combinations]
-        return IntervalHandles.by_choice(one_each, which, choices)
+        return IntervalHandles.by_choice(one_each, which, list(map(intervals, combinations)))
 
     def _alternatives(self, parameters: tuple[Parameter, ...]) -> tuple[Int64s, Int64s, list[Any]]:
         """How many literals each row has in parameters of one kind, and the distinct ones with the index of each."""
@@ -200,19 +200,29 @@ class IntervalMaker:
         made = self._builder.axes.equal_texts(on, [strings[at] for at in string.tolist()])
         return IntervalHandles(counts, made.start + own.reshape(-1))
 
-    def intervals(
+    def _intervals_by_values(
+        self, name: str, group: PredicateGroup, parameters: tuple[Parameter, ...]
+    ) -> Callable[[list[Any]], list[int] | None]:
+        """The intervals of a group as a function of its literals: by a short cut where one applies."""
+        short = None if is_membership(group) else short_cut(group)
+
+        def intervals(values: list[Any]) -> list[int] | None:
+            if UNREADABLE in values:
+                return None  # the parser reports the error
+            if short is not None:
+                found = short(self._builder, name, group, values, self._timezone)
+                if found is not None:
+                    return found
+            return self._intervals(name, group, parameters, values)
+
+        return intervals
+
+    def _intervals(
         self, name: str, group: PredicateGroup, parameters: tuple[Parameter, ...], values: list[Any]
     ) -> list[int] | None:
-        """The intervals of a group with these literals: by a short cut where one applies."""
-        if UNREADABLE in values:
-            return None  # the parser reports the error
+        """The intervals of a group with these literals, by the value set that they mean."""
         if is_membership(group):
             return self._membership(group, parameters, values)
-        short = short_cut(group)
-        if short is not None:
-            found = short(self._builder, name, group, values, self._timezone)
-            if found is not None:
-                return found
         given = _arguments(parameters, values)
         sets: list[ValueSet] = []
         for predicate, test in group:
@@ -240,7 +250,7 @@ class IntervalMaker:
                 return None
             group = [(part, test) for part in compared.parts]  # type: ignore[misc]
         parameters = tuple(parameter for predicate, _ in group for parameter in parameters_of(predicate))
-        return self.intervals(name, group, parameters, [given[each.index] for each in parameters])
+        return self._intervals_by_values(name, group, parameters)([given[each.index] for each in parameters])
 
     def _membership(
         self, group: PredicateGroup, parameters: tuple[Parameter, ...], values: list[Any]

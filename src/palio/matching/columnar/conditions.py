@@ -214,10 +214,10 @@ class ConditionsBuilder:
         """The handle of the interval of a residual that a test holds."""
         return self._test(residual)
 
-    def interval_of_pattern(self, attribute: str, pattern: Pattern) -> int:
-        """The handle of the interval of events whose value of an attribute matches a pattern."""
+    def interval_of_pattern(self, attribute: str, pattern: Pattern, wanted: bool = True) -> int:
+        """The handle of the interval of events whose value of an attribute matches a pattern, or does not."""
         test = Test(pattern)
-        return self._tested(self._hit(self.axis((attribute, test)), True, selectivity_of(test)), pattern)
+        return self._tested(self._hit(self.axis((attribute, test)), wanted, selectivity_of(test)), pattern)
 
     def count_computed(self, numbers: Int64s, names: Iterable[str]) -> None:
         """Count conditions on computed attributes whose intervals are made already."""
@@ -548,9 +548,9 @@ def selectivity_of(test: ValueTest) -> float:
         case Test(Like(pattern)):
             return _share_of_pattern(pattern)
         case Test(Rlike(regex)):
-            return _share_of_text(regex.required)
+            return _share_of_length(regex.required_length)
         case WholeEventSearch("any_value_rlike", pattern):
-            return _share_of_text(Regex.compile(pattern).required)
+            return _share_of_length(Regex.compile(pattern).required_length)
         case ArrayMember():
             return 0.0  # a value like any other
         case WholeEventSearch(_, pattern):
@@ -567,4 +567,8 @@ def _share_of_pattern(pattern: LikePattern) -> float:
 
 
 def _share_of_text(piece: str) -> float:
-    return _SHARES[len(piece)] if len(piece) < len(_SHARES) else _RAREST_SHARE
+    return _share_of_length(len(piece))
+
+
+def _share_of_length(characters: int) -> float:
+    return _SHARES[characters] if characters < len(_SHARES) else _RAREST_SHARE

@@ -152,6 +152,12 @@ def _within_few(axes: int, lows: int, highs: int, table: int) -> int:
     return _mask([low <= values[axis & 63] <= high for axis, low, high in tests])
 
 
+def _within_fewer(axes: int, lows: int, highs: int, table: int) -> int:
+    values = _shorts(table) + _shorts(table + 32)
+    tests = zip(_shorts(axes), _shorts(lows), _shorts(highs), strict=True)
+    return _mask([low <= values[axis & 31] <= high for axis, low, high in tests])
+
+
 def _nonzero_each(axes: int, table: int, mask: int) -> int:
     return _mask([_short_at(table, axis & mask) != 0 for axis in _shorts(axes)])
 
@@ -186,6 +192,10 @@ def _fill(target: int, value: int) -> None:
     memmove(target, (value & 0xFFFFFFFF).to_bytes(4, "little") * 16, 64)
 
 
+def _fill_words(target: int, value: int) -> None:
+    memmove(target, (value & _BITS_64).to_bytes(8, "little") * 8, 64)
+
+
 OPERATIONS: Final[dict[str, Callable[..., Any]]] = {
     "u8_at": _reader(c_uint8, 1),
     "i8_at": _reader(c_int8, 1),
@@ -208,6 +218,7 @@ OPERATIONS: Final[dict[str, Callable[..., Any]]] = {
     "prefetch": _prefetch,
     "within_each": _within_each,
     "within_few": _within_few,
+    "within_fewer": _within_fewer,
     "nonzero_each": _nonzero_each,
     "within": _within,
     "equal": _equal,
@@ -215,5 +226,6 @@ OPERATIONS: Final[dict[str, Callable[..., Any]]] = {
     "negative": _negative,
     "pack": _pack,
     "fill": _fill,
+    "fill_words": _fill_words,
 }
 """What the operations of `native` do, by name."""

@@ -43,8 +43,8 @@ FAIL: Final = -2
 
 # The index.
 INDEX_AXES: Final = 0  # how many
-INDEX_LEVEL_STARTS: Final = 1  # int32 per axis and one more: its levels
-INDEX_LEVELS: Final = 2  # int64 pairs: shift, first posting
+INDEX_PATHS: Final = 1  # int64 per axis: its first level, HAS_LEVEL, and how far slots are shifted in second conditions
+INDEX_LEVELS: Final = 2  # int64 per level: its first posting, HAS_LEVEL where the axis has another, and its shift
 INDEX_STARTS: Final = 3  # int32 per posting and one more: its block, in pairs of words
 INDEX_BLOCKS: Final = 4
 INDEX_RECORDS: Final = 5
@@ -52,10 +52,13 @@ INDEX_RUNS: Final = 6  # int32 pairs: low, high
 INDEX_PROGRAMS: Final = 7  # int32: axis, low, high, on true, on false
 INDEX_ALWAYS: Final = 8  # int32: payloads
 INDEX_ALWAYS_COUNT: Final = 9
-INDEX_SHIFTS: Final = 10  # int8 per axis: how far slots are shifted in second conditions
-INDEX_LARGEST: Final = 11  # entries of the largest posting
-INDEX_BLOCK_BYTES: Final = 12  # of all blocks
-INDEX_FIELDS: Final = 13
+INDEX_LARGEST: Final = 10  # entries of the largest posting
+INDEX_BLOCK_BYTES: Final = 11  # of all blocks
+INDEX_FIELDS: Final = 12
+# The numbers of `INDEX_PATHS` and `INDEX_LEVELS`: a shift of six bits, a bit that says that a level follows, the rest.
+SHIFT_BITS: Final = 63
+HAS_LEVEL: Final = 64
+PLACE_SHIFT: Final = 7
 
 # Scratch memory.
 WORK_NARROW: Final = 0  # uint16 per axis and one more, for two rows: shifted slots from 1 on

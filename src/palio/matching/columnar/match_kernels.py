@@ -19,22 +19,25 @@ from palio.matching.columnar.layout import (
     ESCAPE_WIDE,
     ESCAPES,
     GROUPED,
+    HAS_LEVEL,
     INDEX_ALWAYS,
     INDEX_ALWAYS_COUNT,
+    INDEX_AXES,
     INDEX_BLOCK_BYTES,
     INDEX_BLOCKS,
-    INDEX_LEVEL_STARTS,
     INDEX_LEVELS,
+    INDEX_PATHS,
     INDEX_PROGRAMS,
     INDEX_RECORDS,
     INDEX_RUNS,
-    INDEX_SHIFTS,
     INDEX_STARTS,
     LAST,
     MATCH,
     MAX_TAGGED,
     MISSING,
     NO_AXIS,
+    PLACE_SHIFT,
+    SHIFT_BITS,
     WORK_ENDS,
     WORK_EPOCH,
     WORK_EXACT,
@@ -67,7 +70,7 @@ from palio.matching.columnar.native import (
     count_bits,
     equal,
     fill,
-    i8_at,
+    fill_words,
     i32_at,
     i64_at,
     inlined,
@@ -85,6 +88,7 @@ from palio.matching.columnar.native import (
     within,
     within_each,
     within_few,
+    within_fewer,
 )
 
 _MIN_BINARY_SEARCH_POINTS = 64  # points from which on a binary search is shorter than a scan
@@ -186,8 +190,9 @@ def check_pending(index: int, work: int, count: int, step: int, hits: int, found
     hit_tags = i64_at(work, WORK_HIT_TAGS)
     tables = i64_at(work, WORK_EXACT)
     table_bytes = 4 * i64_at(work, WORK_EXACT_SLOTS)
-    for which in range(count):
-        prefetch(records - 2 * i32_at(pending, which) - 2)
+    if i64_at(index, INDEX_BLOCK_BYTES) > _NEAR_BYTES:  # then there are as many bytes of records
+        for which in range(count):
+            prefetch(records - 2 * i32_at(pending, which) - 2)
     while count > 0:
         kept = 0
         for which in range(count):
@@ -280,6 +285,24 @@ def report_pending(index: int, work: int, row: int, count: int) -> None:
         sort_hits(work, first, row, found, many)
     put_i64(work, WORK_FOUND, found + many)
     put_i64(work, WORK_GROUP, row)
+
+
+@inlined
+def scan_fewer(block: int, count: int, narrow: int, pending: int, waiting: int) -> int:
+    """As `scan_few`, where there are fewer axes: half as wide, which takes some processors half the time."""
+    axes = block + 4
+    lows = axes + 2 * count
+    highs = lows + 2 * count
+    payloads = highs + 2 * count
+    place = 0
+    while True:
+        mask = within_fewer(axes + 2 * place, lows + 2 * place, highs + 2 * place, narrow)
+        mask &= (1 << min(count - place, 16)) - 1
+        pack(payloads + 4 * place, mask, pending + 4 * waiting)
+        waiting += count_bits(mask)
+        place += 16
+        if place >= count:  # at the end: no posting that is visited is empty
+            return waiting
 
 
 @inlined
@@ -413,30 +436,37 @@ def prepare_row(index: int, work: int, row: int, codes: int, count: int, todo: i
     """Set the slots of an event; list the blocks of the postings that it must scan, and prefetch them."""
     narrow = narrow_of(work, row)
     exact = exact_of(work, row)
-    shifts = i64_at(index, INDEX_SHIFTS)
-    level_starts = i64_at(index, INDEX_LEVEL_STARTS)
+    paths = i64_at(index, INDEX_PATHS)
     levels = i64_at(index, INDEX_LEVELS)
     starts = i64_at(index, INDEX_STARTS)
     blocks = i64_at(index, INDEX_BLOCKS)
     are_far = i64_at(index, INDEX_BLOCK_BYTES) > _NEAR_BYTES
     if i64_at(work, WORK_NARROW_MASK) < SMALL_TABLE_SLOTS:
-        for place in range(SMALL_TABLE_SLOTS // 4):
-            put_i64(narrow, place, 0)
-        for place in range(SMALL_TABLE_SLOTS // 2):
-            put_i64(exact, place, 0)
+        # Whole registers at a time: one word after the other takes a tenth of all the time.
+        axes = i64_at(index, INDEX_AXES)
+        for place in range(0, axes + 1, 32):
+            fill(narrow + 2 * place, 0)
+        for place in range(0, axes, 16):
+            fill(exact + 4 * place, 0)
         put_u16(narrow, NO_AXIS, 1)
     many = 0
     for which in range(count):
         code = i64_at(codes, which)
         axis = code >> 32
         slot = code & 0xFFFFFFFF
+        path = i64_at(paths, axis)
         # `narrow` has 16 bits: the upper bits of the slot, plus 1, because 0 is an axis that the event lacks. Its first
         # entry stands for NO_AXIS, so that axes are counted from 1.
         put_i32(exact, axis, slot)
-        put_u16(narrow, axis + 1, (slot >> i8_at(shifts, axis)) + 1)
-        for level in range(i32_at(level_starts, axis), i32_at(level_starts, axis + 1)):
-            place = i64_at(levels, 2 * level + 1) + (slot >> i64_at(levels, 2 * level))
-            start = i32_at(starts, place)
+        put_u16(narrow, axis + 1, (slot >> (path & SHIFT_BITS)) + 1)
+        step = levels + 8 * (path >> PLACE_SHIFT)
+        follows = path & HAS_LEVEL
+        while follows != 0:
+            level = i64_at(step, 0)
+            step += 8
+            follows = level & HAS_LEVEL
+            place = starts + 4 * ((level >> PLACE_SHIFT) + (slot >> (level & SHIFT_BITS)))
+            start = i32_at(place, 0)
             block = blocks + 4 * start
             if are_far:
                 prefetch(block)
@@ -445,7 +475,7 @@ def prepare_row(index: int, work: int, row: int, codes: int, count: int, todo: i
                 prefetch(block + 192)
             # An empty posting is written as well, and then over: whether one is empty cannot be guessed.
             put_i64(todo, many, block)
-            many += start != i32_at(starts, place + 1)
+            many += start != i32_at(place, 1)
     return many
 
 
@@ -479,6 +509,7 @@ def scan_row(index: int, work: int, row: int, todo: int, many: int, waiting: int
     pending = i64_at(work, WORK_PENDING)
     queue = i64_at(work, WORK_QUEUE)
     are_few = HAS_TABLE_LOOKUP and mask_of_axes < SMALL_TABLE_SLOTS
+    are_fewer = are_few and i64_at(index, INDEX_AXES) < SMALL_TABLE_SLOTS // 2
     always = i64_at(index, INDEX_ALWAYS)
     unfiled = i64_at(index, INDEX_ALWAYS_COUNT)
     # A new epoch makes all stamps of former events stale at once; none is cleared.
@@ -500,7 +531,9 @@ def scan_row(index: int, work: int, row: int, todo: int, many: int, waiting: int
                 if count > rest:
                     break
                 rest -= count
-                if are_few:
+                if are_fewer:
+                    waiting = scan_fewer(block, count, narrow, pending, waiting)
+                elif are_few:
                     waiting = scan_few(block, count, narrow, pending, waiting)
                 else:
                     waiting = scan_flat(block, count, narrow, mask_of_axes, pending, waiting)
@@ -535,6 +568,21 @@ def scan_row(index: int, work: int, row: int, todo: int, many: int, waiting: int
         report_pending(index, work, row, waiting)
         waiting = 0
         tagged = 0
+
+
+@compiled
+def write_rows(ends: int, first: int, rows: int, target: int) -> None:
+    """Write the row of every number, counted from `first`, given where the numbers of each row end.
+
+    Eight places are written at a time: the last ones are written over by the next row, or lie behind the end.
+    """
+    place = 0
+    for row in range(rows):
+        end = i64_at(ends, row)
+        fill_words(target + 8 * place, first + row)
+        for more in range(place + 8, end, 8):
+            fill_words(target + 8 * more, first + row)
+        place = end
 
 
 @compiled

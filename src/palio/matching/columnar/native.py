@@ -32,6 +32,7 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 I1, I8, I16, I32, I64 = (ir.IntType(width) for width in (1, 8, 16, 32, 64))
 LANES: Final = 16  # entries tested at once against values looked up one by one
 WIDE_LANES: Final = 32  # entries tested at once against one value
+WORD_LANES: Final = 8  # words of 64 bits written at once
 _LLVM: Final = llvm.llvm_version_info[0]
 # The features Numba may use: those of the processor, or those that the environment names.
 _GIVEN: Final = getattr(config, "CPU_FEATURES", None)
@@ -39,7 +40,7 @@ _FEATURES: Final = frozenset(cast(Any, get_host_cpu_features)().split(",") if _G
 # VPCOMPRESSD packs the chosen ones of sixteen integers at once; LLVM has an intrinsic for it since 20.
 _HAS_COMPRESS: Final = _LLVM >= 20 and "+avx512f" in _FEATURES
 # VPERMI2W looks up thirty-two values at once in a table that fits two registers.
-HAS_TABLE_LOOKUP: Final = "+avx512bw" in _FEATURES
+HAS_TABLE_LOOKUP: Final = {"+avx512bw", "+avx512vl"} <= _FEATURES
 SMALL_TABLE_SLOTS: Final = 64  # values of such a table
 _jit: Any = njit
 
@@ -272,23 +273,28 @@ def _within_each(context: Any, axes: Any, lows: Any, highs: Any, table: Any, mas
     return types.int64(*[types.int64] * 5), generate
 
 
-@_operation
-def _within_few(context: Any, axes: Any, lows: Any, highs: Any, table: Any) -> Any:
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        axes, low, high, first = (_vector(builder, address, I16, WIDE_LANES) for address in arguments)
-        if HAS_TABLE_LOOKUP:
-            second = _vector(builder, builder.add(arguments[3], I64(2 * WIDE_LANES)), I16, WIDE_LANES)
-            name, wide = "llvm.x86.avx512.vpermi2var.hi.512", ir.VectorType(I16, WIDE_LANES)
-            shape = ir.FunctionType(wide, [wide] * 3)
-            function = builder.module.globals.get(name) or ir.Function(builder.module, shape, name)
-            values = builder.call(function, [first, axes, second])
-        else:
-            values = _looked_up(builder, axes, arguments[3], I64(SMALL_TABLE_SLOTS - 1), WIDE_LANES)
-        above = builder.icmp_unsigned(">=", values, low)
-        below = builder.icmp_unsigned("<=", values, high)
-        return _bits(builder, builder.and_(above, below), WIDE_LANES)
+def _within_table(lanes: int) -> Any:
+    """As many lookups as a register has lanes, in a table of two registers."""
 
-    return types.int64(*[types.int64] * 4), generate
+    @_operation
+    def within_table(context: Any, axes: Any, lows: Any, highs: Any, table: Any) -> Any:
+        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            axes, low, high, first = (_vector(builder, address, I16, lanes) for address in arguments)
+            if HAS_TABLE_LOOKUP:
+                second = _vector(builder, builder.add(arguments[3], I64(2 * lanes)), I16, lanes)
+                name, wide = f"llvm.x86.avx512.vpermi2var.hi.{16 * lanes}", ir.VectorType(I16, lanes)
+                shape = ir.FunctionType(wide, [wide] * 3)
+                function = builder.module.globals.get(name) or ir.Function(builder.module, shape, name)
+                values = builder.call(function, [first, axes, second])
+            else:
+                values = _looked_up(builder, axes, arguments[3], I64(2 * lanes - 1), lanes)
+            above = builder.icmp_unsigned(">=", values, low)
+            below = builder.icmp_unsigned("<=", values, high)
+            return _bits(builder, builder.and_(above, below), lanes)
+
+        return types.int64(*[types.int64] * 4), generate
+
+    return within_table
 
 
 @_operation
@@ -383,6 +389,17 @@ def _fill(context: Any, target: Any, value: Any) -> Any:
     return types.void(types.int64, types.int64), generate
 
 
+@_operation
+def _fill_words(context: Any, target: Any, value: Any) -> Any:
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        target, value = arguments
+        values = _broadcast(builder, value, WORD_LANES)
+        builder.store(values, _at(builder, target, values.type), align=1)
+        return context.get_dummy_value()
+
+    return types.void(types.int64, types.int64), generate
+
+
 float_bits: Callable[[float], int] = _float_bits
 """The bits of a float as an integer."""
 
@@ -404,8 +421,11 @@ prefetch: Callable[[int], None] = _prefetch
 within_each: Callable[[int, int, int, int, int], int] = _within_each
 """(axes, lows, highs, table, mask): bit i says lows[i] <= table[axes[i] & mask] <= highs[i]; sixteen, all 16-bit."""
 
-within_few: Callable[[int, int, int, int], int] = _within_few
+within_few: Callable[[int, int, int, int], int] = _within_table(WIDE_LANES)
 """(axes, lows, highs, table): `within_each` for thirty-two, in a table of 64 values; fast where `HAS_TABLE_LOOKUP`."""
+
+within_fewer: Callable[[int, int, int, int], int] = _within_table(LANES)
+"""(axes, lows, highs, table): `within_each` for sixteen, in a table of 32 values; fast where `HAS_TABLE_LOOKUP`."""
 
 nonzero_each: Callable[[int, int, int], int] = _nonzero_each
 """(axes, table, mask): bit i says that table[axes[i] & mask] is not zero; sixteen, all 16-bit."""
@@ -428,3 +448,6 @@ sixteen places of the target."""
 
 fill: Callable[[int, int], None] = _fill
 """(target, value): write a 32-bit integer to sixteen places."""
+
+fill_words: Callable[[int, int], None] = _fill_words
+"""(target, value): write a 64-bit integer to eight places."""

@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 from palio.filters.like import LikePattern
 from palio.filters.position_automaton import MAX_POSITIONS
 from palio.filters.regex_outline import outline
-from palio.filters.regex_skeleton import RegexSkeleton, split_literals
+from palio.filters.regex_skeleton import RegexSkeleton
 from palio.filters.value_predicates import Like, Pattern, Rlike
 
 MAX_FAST_COST: Final = 10
@@ -53,7 +53,7 @@ def pattern_cost(pattern: Pattern) -> PatternCost:
         case Like(like):
             return _cost_of_like(like)
         case Rlike(regex):
-            return _cost_of_regex(split_literals(regex.text)[0])
+            return _cost_of_regex(regex.split[0])
     return PatternCost(_SEARCH_COST)
 
 

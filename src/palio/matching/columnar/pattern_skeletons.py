@@ -17,7 +17,7 @@ import numpy as np
 from palio.filters.like import Gap, LikePattern
 from palio.filters.regex import MAX_SMALL_STEPS, Regex, is_slow_expression
 from palio.filters.regex_outline import outline
-from palio.filters.regex_skeleton import RegexSkeleton, split_literals
+from palio.filters.regex_skeleton import RegexSkeleton
 from palio.matching.columnar.array_types import AnyArray, Bytes, Int64s
 from palio.matching.columnar.layout import (
     OF_FOLDED,
@@ -117,7 +117,7 @@ def describe(coded: Sequence[CodedPattern]) -> DescribedPatterns:
     for each in coded:
         expression = each.expression
         if isinstance(expression, Regex):
-            skeleton, text = split_literals(expression.text)
+            skeleton, text = expression.split
             numbers.append(skeletons.of_regex(skeleton))
             codes.append(each.code)
             points.append(text)

@@ -7,6 +7,10 @@ A range is filed under every bucket of slots it touches. An axis has *levels* of
 buckets. A range goes to the finest level at which it touches few. Every level in use costs each event one more posting
 to visit, so a level with little in it is given up: its ranges go to the next coarser one, where some events meet them
 in vain.
+
+What is written beside a copy is one interval. A comparison with a timestamp is one with dates, too: two ranges on one
+axis, and the hull of both says nothing. Where such a union is all that a conjunction asks for, it is filed as a row for
+each of its intervals: a value is in one of them at most.
 """
 
 from __future__ import annotations
@@ -21,6 +25,7 @@ import numpy as np
 from palio.matching.columnar import pivot_kernels, posting_kernels
 from palio.matching.columnar.array_types import AnyArray, Flags, Floats, Int8s, Int32s, Int64s, Uint16s
 from palio.matching.columnar.layout import (
+    HAS_LEVEL,
     INDEX_ALWAYS,
     INDEX_ALWAYS_COUNT,
     INDEX_AXES,
@@ -28,21 +33,24 @@ from palio.matching.columnar.layout import (
     INDEX_BLOCKS,
     INDEX_FIELDS,
     INDEX_LARGEST,
-    INDEX_LEVEL_STARTS,
     INDEX_LEVELS,
+    INDEX_PATHS,
     INDEX_PROGRAMS,
     INDEX_RECORDS,
     INDEX_RUNS,
-    INDEX_SHIFTS,
     INDEX_STARTS,
     MAX_NARROW_SLOT,
     PADDING,
+    PLACE_SHIFT,
 )
+from palio.matching.columnar.native import address_of
 
 _PADDING_WORDS: Final = PADDING // 2
 _MAX_CONDITION_WORDS: Final = 7
 _NUMBER_WORDS: Final = 2
 _HIT_SHARE: Final = 1 / 64  # of events that hit a pattern, where nothing is known of it
+_MAX_SPLIT_INTERVALS: Final = 8  # of a union that is filed as a row for each
+_MIN_SPLIT_GAP: Final = 1 / 16  # of the hull of such a union
 
 
 @dataclass(frozen=True)
@@ -72,15 +80,12 @@ class Conjunctions:
 
 
 _ADDRESSES: Final = {
-    INDEX_LEVEL_STARTS: "level_starts",
-    INDEX_LEVELS: "levels",
     INDEX_STARTS: "starts",
     INDEX_BLOCKS: "blocks",
     INDEX_RECORDS: "records",
     INDEX_RUNS: "runs",
     INDEX_PROGRAMS: "programs",
     INDEX_ALWAYS: "always",
-    INDEX_SHIFTS: "shifts",
 }
 
 
@@ -91,7 +96,11 @@ class Postings:
         self.arrays = dict(arrays)
         self._table = np.zeros(INDEX_FIELDS, np.int64)
         for at, name in _ADDRESSES.items():
-            self._table[at] = self.arrays[name].__array_interface__["data"][0]
+            self._table[at] = address_of(self.arrays[name])
+        self._paths, self._levels = _packed_levels(
+            self.arrays["level_starts"].astype(np.int64), self.arrays["levels"], self.arrays["shifts"]
+        )
+        self._table[INDEX_PATHS], self._table[INDEX_LEVELS] = address_of(self._paths), address_of(self._levels)
         facts = self.arrays["facts"].tolist()
         self.axes, self.largest, self.most_groups, self.stamps, self.most_levels = facts
         self._table[INDEX_AXES] = self.axes
@@ -99,7 +108,7 @@ class Postings:
         self._table[INDEX_BLOCK_BYTES] = self.arrays["blocks"].nbytes
         self.always = len(self.arrays["always"])
         self._table[INDEX_ALWAYS_COUNT] = self.always
-        self.address = int(self._table.__array_interface__["data"][0])
+        self.address = address_of(self._table)
         self.is_always: Flags | None = None  # per row, where it was built rather than opened
 
     @classmethod
@@ -116,28 +125,40 @@ class Postings:
         """File every row. `sizes` is how many slots each axis has."""
         build = _Build(rows, np.ascontiguousarray(sizes, np.int32))
         postings = cls(build.arrays())
-        postings.is_always = build.is_always
+        postings.is_always = build.is_always[build.firsts]
         return postings
+
+
+def _packed_levels(starts: Int64s, levels: Int64s, shifts: Int8s) -> tuple[Int64s, Int64s]:
+    """What is read for each value of an event, in one number for its axis and one for each level of that."""
+    paths = starts[:-1] << PLACE_SHIFT | np.where(np.diff(starts) > 0, HAS_LEVEL, 0) | shifts
+    packed = levels[:, 1] << PLACE_SHIFT | HAS_LEVEL | levels[:, 0]
+    packed[starts[1:][np.diff(starts) > 0] - 1] &= ~HAS_LEVEL
+    return paths, packed
 
 
 class _Build:
     """The steps from rows to arrays."""
 
     def __init__(self, rows: Conjunctions, sizes: Int32s) -> None:
-        self.count = len(rows)
         self.sizes = sizes
-        self.numbers = _own(rows.ids, np.int32)
-        self.conditions, self.never = _merge_rows(rows.start, rows.axis, rows.lo, rows.hi)
+        merged, never = _merge_rows(rows.start, rows.axis, rows.lo, rows.hi)
+        self.origins, start = _split_unions(rows, merged, never)  # of each row that is filed, the one it is a part of
+        self.firsts = np.flatnonzero(np.diff(self.origins, prepend=-1))
+        self.conditions = merged._replace(start=start)
+        self.never = never[self.origins]
+        self.count = len(self.origins)
+        self.numbers = _own(rows.ids, np.int32)[self.origins]
         self.access = self._access_of(rows)
         self.shares = np.full(len(sizes), _HIT_SHARE) if rows.shares is None else _own(rows.shares, np.float64)
-        self.program_start = _starts(rows.program_start, self.count)
+        self.program_start = _starts(rows.program_start, self.origins)
         self.program = np.zeros((0, 5), np.int32) if rows.program is None else _own(rows.program, np.int32)
         # A second condition has 16 bits, of which 0 means that the event lacks the axis.
         self.shifts = np.array([max(0, int(size).bit_length() - 16) for size in sizes.tolist()], np.int8)
         self.shifts[(sizes.astype(np.int64) >> self.shifts) + 1 > MAX_NARROW_SLOT] += 1
 
     def _access_of(self, rows: Conjunctions) -> pivot_kernels.IntervalRows:
-        start = _starts(rows.access_start, self.count)
+        start = _starts(rows.access_start, self.origins)
         if rows.access_axis is None or rows.access_lo is None or rows.access_hi is None or start[-1] == 0:
             none = np.zeros(0, np.int32)
             return pivot_kernels.IntervalRows(np.zeros(self.count + 1, np.int64), none, none, none)
@@ -228,14 +249,15 @@ class _Build:
         visits, repeats = np.full(self.count, -1, np.int32), np.full(self.count, -1, np.int32)
         by_access = np.flatnonzero(self.plan[:, pivot_kernels.PLAN_FILED] == pivot_kernels.BY_ACCESS)
         visits[by_access] = np.arange(len(by_access))
+        own = self.numbers[self.firsts]  # the parts of a row never report its number both
         # Strictly ascending: no number is reported by two rows, and the stamps for that are spared.
-        if bool(np.all(self.numbers[1:] > self.numbers[:-1])):
+        if bool(np.all(own[1:] > own[:-1])):
             return visits, repeats, len(by_access)
-        numbers, inverse, uses = np.unique(self.numbers, return_inverse=True, return_counts=True)
+        numbers, inverse, uses = np.unique(own, return_inverse=True, return_counts=True)
         several = np.flatnonzero(uses > 1)
         stamp = np.full(len(numbers), -1, np.int32)
         stamp[several] = len(by_access) + np.arange(len(several))
-        return visits, stamp[inverse].astype(np.int32), len(by_access) + len(several)
+        return visits, stamp[inverse][self.origins].astype(np.int32), len(by_access) + len(several)
 
 
 def _own(values: AnyArray, kind: type) -> AnyArray:
@@ -243,8 +265,33 @@ def _own(values: AnyArray, kind: type) -> AnyArray:
     return np.require(values, kind, ["C", "W"])
 
 
-def _starts(values: Int64s | None, count: int) -> Int64s:
-    return np.zeros(count + 1, np.int64) if values is None else _own(values, np.int64)
+def _starts(values: Int64s | None, origins: Int64s) -> Int64s:
+    """Where what belongs to each row begins, by row that is filed; nothing belongs to those that were split."""
+    if values is None:
+        return np.zeros(len(origins) + 1, np.int64)
+    return _own(np.append(values[origins], values[-1]), np.int64)
+
+
+def _split_unions(rows: Conjunctions, merged: pivot_kernels.IntervalRows, never: Flags) -> tuple[Int64s, Int64s]:
+    """The row that each filed row is a part of, and where its intervals begin: unions of ranges far apart are split."""
+    start, axis, low, high = merged
+    counts = np.diff(start)
+    is_split = (counts > 1) & (counts <= _MAX_SPLIT_INTERVALS) & ~never
+    for others in (rows.program_start, rows.access_start):
+        if others is not None:
+            is_split &= np.diff(others) == 0
+    which = np.flatnonzero(is_split)
+    first, last = start[which], start[which + 1] - 1
+    hull = high[last] - low[first] + 1
+    covered = np.append(0, np.cumsum(high.astype(np.int64) - low + 1))
+    asked = covered[last + 1] - covered[first]
+    is_wide = (asked > counts[which]) & (hull - asked > _MIN_SPLIT_GAP * hull)
+    # Slot 0 is a missing attribute, for which nothing is filed.
+    is_split[which] = is_wide & (axis[first] == axis[last]) & (low[first] > 0)
+    parts = np.where(is_split, counts, 1)
+    origins = np.repeat(np.arange(len(counts)), parts)
+    within = np.arange(len(origins)) - np.repeat(np.cumsum(parts) - parts, parts)
+    return origins, np.append(start[origins] + within, start[-1])
 
 
 def merge_intervals(

@@ -20,6 +20,7 @@ from palio.filters.expressions.ast import Attribute, Call, Literal
 from palio.filters.expressions.text_cast import to_boolean, to_date, to_double, to_integer, to_timestamp
 from palio.filters.kinds import HIGHEST_CUT, LOWEST_CUT, Kind, timestamp_at
 from palio.filters.like import LikePattern
+from palio.filters.regex import Regex
 from palio.filters.rewriting import may_begin_another_kind
 from palio.filters.tree import Leaf
 from palio.filters.value_sets import ValueSet, after_prefix
@@ -43,6 +44,7 @@ from palio.languages.sql.template_predicates import (
     InList,
     Negation,
     PatternMatch,
+    as_test,
 )
 from palio.matching.columnar.computed_attributes import MAX_CONJUNCTIONS, computed_name, value_and_range
 from palio.matching.columnar.conditions import ConditionsBuilder
@@ -255,6 +257,8 @@ def short_cut(group: PredicateGroup) -> ShortCut | None:
     match group:
         case [(PatternMatch(), TruthTest.TRUE)]:
             return _pattern
+        case [(PatternMatch(), TruthTest.FALSE)]:
+            return _other_than_pattern
         case [(InList(), TruthTest.FALSE)]:
             return _unlisted
         case [(ExpressionPredicate(value=Call("coalesce", (Attribute(), _)), compared=compared), TruthTest.TRUE)]:
@@ -375,19 +379,37 @@ def _pattern(
     builder: ConditionsBuilder, name: str, group: PredicateGroup, values: list[Any], zone: str
 ) -> list[int] | None:
     """A text, the strings from a prefix on, or a hit of the pattern's own axis."""
-    predicate, _ = group[0]
-    assert isinstance(predicate, PatternMatch)
-    arguments = [*[None] * predicate.operand.index, values[0]]
-    try:
-        pattern = predicate.pattern(arguments)
-    except ValueError:
-        return None  # a regular expression that is none
+    pattern = _compiled_pattern(group, values)
+    if pattern is None:
+        return None
     if isinstance(pattern, LikePattern) and not pattern.ignore_case:
         if pattern.shape == "exact":
             return _compared(builder, name, Region.STRING, [("=", pattern.text)])
         if pattern.shape == "prefix":
             return _with_prefix(builder, name, pattern.text) if pattern.text else None
-    return [builder.interval_of_pattern(name, predicate.test(arguments))]
+    return [builder.interval_of_pattern(name, as_test(pattern))]
+
+
+def _other_than_pattern(
+    builder: ConditionsBuilder, name: str, group: PredicateGroup, values: list[Any], zone: str
+) -> list[int] | None:
+    """NOT LIKE: any string that does not hit the pattern's own axis."""
+    pattern = _compiled_pattern(group, values)
+    is_plain = isinstance(pattern, LikePattern) and not pattern.ignore_case and pattern.shape in ("exact", "prefix")
+    if pattern is None or is_plain or (isinstance(pattern, LikePattern) and pattern.matches_every_string):
+        return None
+    strings = builder.axes.between(builder.axis((name, None)), Region.STRING, None, None)
+    return [strings, builder.interval_of_pattern(name, as_test(pattern), wanted=False)]
+
+
+def _compiled_pattern(group: PredicateGroup, values: list[Any]) -> LikePattern | Regex | None:
+    """The pattern of a group with its literal; None for a regular expression that is none."""
+    predicate, _ = group[0]
+    assert isinstance(predicate, PatternMatch)
+    try:
+        return predicate.pattern([*[None] * predicate.operand.index, values[0]])
+    except ValueError:
+        return None
 
 
 def _with_prefix(builder: ConditionsBuilder, name: str, prefix: str) -> list[int]:

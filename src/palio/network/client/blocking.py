@@ -20,14 +20,15 @@ from typing import Any, Generic, Self, TypeVar, cast
 from palio.errors import ConnectionFailed, InvalidArgument
 from palio.events import Event
 from palio.filters.filter import Filter
-from palio.network.client.broker import Broker, LogPage, ReplayPage, connect
+from palio.network.client.broker import Broker, connect
 from palio.network.client.event_stream import ReceivedEvent, Stretch
+from palio.network.client.log_pages import LogPage, ReplayPage
 from palio.network.client.request_reply import Request, Requests
 from palio.network.client.subscription import Subscription, SubscriptionSet
 from palio.network.event_loop import new_event_loop
 from palio.network.protocol import DEFAULT_ACK_SECONDS, Overflow
+from palio.routing.client_messages import Confirm
 from palio.routing.durable_settings import DurableSettings
-from palio.routing.messages import Confirm
 
 _Answer = TypeVar("_Answer")
 _Item = TypeVar("_Item")

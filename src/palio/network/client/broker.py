@@ -1,4 +1,4 @@
-"""A broker as its clients see it: `connect`, the calls, and the pages that reads of the event log return.
+"""A broker as its clients see it: `connect`, and the calls.
 
 async with palio.connect("palio://localhost:7420") as broker:
     async with broker.subscribe("price > 100") as events:
@@ -7,23 +7,18 @@ async with palio.connect("palio://localhost:7420") as broker:
 
 from __future__ import annotations
 
-import asyncio
 import ssl
 from collections.abc import AsyncIterable, Callable, Iterable, Mapping
-from contextlib import suppress
-from datetime import UTC, datetime
+from datetime import datetime
 from functools import partial
 from itertools import count
-from math import inf, isfinite
+from math import inf
 from secrets import token_hex
 from types import TracebackType
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any
 
-from palio.errors import ConnectionFailed, ExpiredOffset, InvalidArgument, LivesElsewhere, PalioError
-from palio.events import Event
-from palio.events.batches import BATCH_ROWS, MAX_BATCH_EVENT_BYTES, EventBatch, batches_of
+from palio.errors import ConnectionFailed, InvalidArgument, LivesElsewhere, PalioError
 from palio.filters.filter import Filter
-from palio.network import protocol
 from palio.network.addresses import Address, parse_addresses
 from palio.network.client.connection import Connection
 from palio.network.client.event_stream import (
@@ -34,7 +29,8 @@ from palio.network.client.event_stream import (
     check_number,
     check_text,
 )
-from palio.network.client.rate_pacing import RatePacer, publish_paced
+from palio.network.client.log_pages import LogPage, ReplayPage, decode_log_page, decode_replay_page, to_unix_seconds
+from palio.network.client.publisher import PublishedEvent, Publisher
 from palio.network.client.request_reply import Requester, Requests
 from palio.network.client.subscription import Subscription, SubscriptionSet
 from palio.network.error_codes import error_of_code
@@ -56,25 +52,15 @@ from palio.network.protocol import (
     Failed,
     Forget,
     GroupMembership,
-    LogAnswer,
     LogQuery,
     Overflow,
-    Publish,
-    PublishColumns,
     ReplayQuery,
     StatusQuery,
-    Sync,
     Unadvertise,
     Unsubscribe,
 )
-from palio.routing import codec
-from palio.routing.codec import decode_event
-from palio.routing.columnar_codec import encode_batch
+from palio.routing.client_messages import Confirm
 from palio.routing.durable_settings import DurableSettings
-from palio.routing.messages import Confirm, Past
-
-_CLOSE_SYNC_SECONDS: Final = 2.0  # for refusals of unconfirmed events that are still under way at the end
-_Event: TypeAlias = Event | Mapping[str, Any] | str | bytes
 
 
 def connect(
@@ -159,12 +145,8 @@ class Broker:
         self._names = count(1)
         self._name_suffix = token_hex(6)  # makes generated subscription names unique
         self._homes: dict[str, Broker] = {}  # by address: home brokers of durable subscriptions
-        self._window: asyncio.Semaphore | None = None
-        self._window_lock = asyncio.Lock()  # of a batch that takes several places in the window
-        self._pacer: RatePacer | None = None
+        self._publisher = Publisher(connection)
         self._requester = Requester(self)
-        self._refused: PalioError | None = None
-        self._has_unconfirmed = False  # events were published without confirmation; a refusal may be under way
         connection.on_message = self._on_message
         connection.on_event = self.streams.deliver
         connection.on_batch = self.streams.deliver_batch
@@ -173,9 +155,7 @@ class Broker:
 
     async def open(self, patience: float | None = None) -> None:
         await self.connection.open(patience)
-        self._window = asyncio.Semaphore(self.connection.window)
-        assert self.connection.welcome is not None
-        self._pacer = RatePacer(self.connection.welcome)
+        self._publisher.open()
 
     async def close(self) -> None:
         """Close the connection; raises the refusal of an unconfirmed event, if no `publish` has raised it."""
@@ -183,11 +163,7 @@ class Broker:
         for home in self._homes.values():
             await home.close()
         try:
-            if self._has_unconfirmed and self.connection.is_ready and self.connection.failure is None:
-                with suppress(TimeoutError, PalioError):
-                    async with asyncio.timeout(_CLOSE_SYNC_SECONDS):
-                        # Answered after everything sent before: a refusal has arrived by then.
-                        await self.connection.request(Sync)
+            await self._publisher.await_refusals()
         finally:
             await self.connection.close()
         self.raise_refused()
@@ -345,37 +321,20 @@ class Broker:
         home = await self.at_home(name, answer.homes)
         return await home._request_at_home(name, make)
 
-    async def publish(self, event: _Event, *, confirm: bool = False) -> None:
+    async def publish(self, event: PublishedEvent, *, confirm: bool = False) -> None:
         """Publish an event: an `Event`, a mapping, or the text of a JSON object.
 
         With `confirm`, this waits until the broker has accepted it: it is in the event log. Without, the event is under
         way when this returns; a refusal is raised by a later `publish` without `confirm`, after that one is sent, or
         when the connection is closed.
         """
-        body = codec.encode_event(Event.read(event))
-        self.connection.check_event(len(body))
-        if not confirm:
-            frame = protocol.encode(Publish(0, body))
-            self._has_unconfirmed = True
-            if self.connection.is_writable:  # the common case, without a turn of the event loop
-                self.connection.send_event(frame)
-            else:
-                await self.connection.send_event_when_writable(frame)
-            if self._refused is not None:
-                self.raise_refused()
-            return
-        assert self._window is not None
-        await self._window.acquire()
-        # The place in the window is free when the broker has answered, also if this call was cancelled meanwhile.
-        await self.connection.request(lambda number: Publish(number, body), self._window.release)
+        await self._publisher.publish(event, confirm)
 
     def raise_refused(self) -> None:
         """Raise the refusal of an unconfirmed event that no call has raised yet."""
-        refused, self._refused = self._refused, None
-        if refused is not None:
-            raise refused
+        self._publisher.raise_refused()
 
-    async def request(self, event: _Event, *, timeout: float = 10.0) -> ReceivedEvent:
+    async def request(self, event: PublishedEvent, *, timeout: float = 10.0) -> ReceivedEvent:
         """Publish a request, and return the first reply to it; `NoReply` after `timeout` seconds without one.
 
         Responders are those that iterate over `requests` with a condition that matches the event.
@@ -391,7 +350,7 @@ class Broker:
 
     async def publish_all(
         self,
-        events: Iterable[_Event] | AsyncIterable[_Event],
+        events: Iterable[PublishedEvent] | AsyncIterable[PublishedEvent],
         *,
         confirm: bool = False,
         show: Callable[[int], None] = lambda done: None,
@@ -401,9 +360,7 @@ class Broker:
         The rate stays below the broker's limit (`events_per_second`). `show` is called with the number of events that
         are done. If `events` raises, the events before are published first.
         """
-        assert self._pacer is not None
-        publish = partial(self.publish, confirm=confirm)
-        return await publish_paced(events, publish, self._pacer, self.connection.window if confirm else 0, show)
+        return await self._publisher.publish_all(events, confirm, show)
 
     async def publish_many(
         self, events: Any, *, confirm: bool = False, ids: Any = None, source: str | None = None
@@ -417,46 +374,7 @@ class Broker:
 
         With `confirm`, this waits until each is in the event log of the broker, as `publish` does.
         """
-        assert self._pacer is not None
-        most = min(BATCH_ROWS, self.connection.batch_events or BATCH_ROWS, self._pacer.burst)
-        rows = int(min(most, self.connection.window) if confirm else most)
-        published = 0
-        for batch in batches_of(events, ids=ids, source=source, rows=rows):
-            if isinstance(batch, list) or not self.connection.batch_events:
-                await self.publish_all(batch if isinstance(batch, list) else batch.events(), confirm=confirm)
-            else:
-                await self._publish_batch(batch, confirm)
-            published += len(batch)
-        return published
-
-    async def _publish_batch(self, batch: EventBatch, confirm: bool) -> None:
-        body = encode_batch(batch)
-        if len(body) > self.connection.longest_body or batch.event_bytes()[1] > MAX_BATCH_EVENT_BYTES:
-            if len(batch) == 1:
-                await self.publish_all(batch.events(), confirm=confirm)
-                return
-            half = len(batch) // 2
-            await self._publish_batch(batch.slice(0, half), confirm)
-            await self._publish_batch(batch.slice(half, len(batch) - half), confirm)
-            return
-        assert self._pacer is not None
-        await self._pacer.wait(len(batch))
-        if not confirm:
-            self._has_unconfirmed = True
-            await self.connection.send_event_when_writable(protocol.encode(PublishColumns(0, body)))
-            self.raise_refused()
-            return
-        assert self._window is not None
-        window = self._window
-        async with self._window_lock:  # two batches that have half of their places each would wait for ever
-            for _ in range(len(batch)):
-                await window.acquire()
-
-        def release() -> None:
-            for _ in range(len(batch)):
-                window.release()
-
-        await self.connection.request(lambda number: PublishColumns(number, body), release)
+        return await self._publisher.publish_many(events, confirm, ids, source)
 
     async def advertise(self, where: str | Filter, *, language: str = "sql") -> None:
         """Announce what this program is going to publish; a filter with a validity must be advertised again in time."""
@@ -542,7 +460,7 @@ class Broker:
     def _on_message(self, message: Any) -> None:
         kind = type(message)
         if kind is Failed:
-            self._refused = error_of_code(message.kind, message.reason)
+            self._publisher.note_refused(error_of_code(message.kind, message.reason))
             return
         if kind is Completed:
             for name in message.stretch.names:
@@ -565,13 +483,9 @@ class Broker:
 
     def _on_reconnect(self) -> None:
         for name, offered in self._advertised.items():
-            self.connection.request_nowait(partial(_advertise, name, offered), self._on_refusal)
+            self.connection.request_nowait(partial(_advertise, name, offered), self._publisher.note_refused)
         for stream in self.streams:
             stream.resubscribe()
-
-    def _on_refusal(self, error: PalioError) -> None:
-        """No call waits for this request: the next `publish` raises the error."""
-        self._refused = error
 
     def _on_failure(self, error: PalioError) -> None:
         for stream in self.streams:
@@ -586,10 +500,10 @@ def _membership(durable: str | None, group: str | None, key: str | None, ack_tim
     """Membership in a consumer group; None without a group, `InvalidArgument` for options that do not go together."""
     if group is None:
         if key is not None:
-            raise InvalidArgument("key orders the events of a consumer group; name it: group=…")
+            raise InvalidArgument("a key orders the events of a consumer group: name the group too")
         return None
     if durable not in (None, group):
-        raise InvalidArgument("a consumer group is the durable subscription of its name; leave out durable=…")
+        raise InvalidArgument("a consumer group is the durable subscription of its name: name only the group")
     check_text("key", key or "", MAX_NAME_LENGTH)
     if type(ack_timeout) not in (int, float) or not 0 < ack_timeout < inf:
         raise InvalidArgument(f"ack_timeout is a positive number of seconds, not {ack_timeout!r:.80}")
@@ -598,88 +512,3 @@ def _membership(durable: str | None, group: str | None, key: str | None, ack_tim
 
 def _advertise(name: str, offered: Filter, number: int) -> Advertise:
     return Advertise(number, name, offered, offered.validity or 0.0)
-
-
-class LoggedEvent(NamedTuple):
-    """An event of a broker's event log, and the time of its acceptance."""
-
-    offset: int
-    time: datetime
-    event: Event
-
-
-class LogPage(NamedTuple):
-    """A page of a broker's event log."""
-
-    node: int  # the broker of the log
-    oldest: int  # offset of the first event that remains
-    after: int  # offset of the next event to be accepted
-    next: int  # offset to continue from
-    events: list[LoggedEvent]
-
-
-class ReplayedEvent(NamedTuple):
-    """An event of any broker's event log, and the time of its acceptance; its identity is the same at every broker."""
-
-    broker: int
-    offset: int
-    time: datetime
-    event: Event
-    identity: bytes
-
-
-class ReplayPage(NamedTuple):
-    """A page of the event logs of all brokers, in the order of time."""
-
-    events: list[ReplayedEvent]
-    places: dict[int, int]  # by broker, the offset to continue from
-    missing: list[int]  # brokers whose logs could not be read
-    more: bool  # the logs that could be read have more events
-
-    @property
-    def partial(self) -> bool:
-        """Whether logs are missing."""
-        return bool(self.missing)
-
-    @property
-    def complete(self) -> bool:
-        """Whether this is the end of all logs, and none is missing."""
-        return not self.more and not self.missing
-
-
-def to_unix_seconds(since: datetime | float) -> float:
-    """A time in seconds since 1970; `InvalidArgument` for anything else."""
-    if isinstance(since, datetime):
-        return since.timestamp()
-    if type(since) in (int, float) and isfinite(since) and since >= 0:
-        return float(since)
-    raise InvalidArgument(f"a time is a datetime, or seconds since 1970, not {since!r}")
-
-
-def decode_replay_page(answer: Past) -> ReplayPage:
-    """The page of an answer; `ExpiredOffset` if retention has passed a requested offset."""
-    places = dict(answer.places)
-    for broker, oldest in answer.expired:
-        if places[broker] > oldest:
-            raise InvalidArgument(f"the log of broker {broker} has not come to offset {places[broker]:,}")
-        raise ExpiredOffset(places[broker], oldest, broker, dict(answer.expired))
-    events = [
-        ReplayedEvent(
-            broker, each.offset, datetime.fromtimestamp(each.time, UTC), decode_event(each.body), each.identity
-        )
-        for broker, each in answer.events
-    ]
-    return ReplayPage(events, dict(answer.places), list(answer.missing), not answer.complete)
-
-
-def decode_log_page(answer: LogAnswer, start: int) -> LogPage:
-    """The page of an answer; `ExpiredOffset` if retention has removed the requested offset."""
-    if 0 < start < answer.oldest:
-        raise ExpiredOffset(start, answer.oldest, answer.node)
-    if start > answer.after:
-        raise InvalidArgument(f"the log has not come to offset {start:,}; the next event gets {answer.after:,}")
-    events = [
-        LoggedEvent(each.offset, datetime.fromtimestamp(each.time, UTC), decode_event(each.body))
-        for each in answer.events
-    ]
-    return LogPage(answer.node, answer.oldest, answer.after, answer.next, events)

@@ -4,7 +4,9 @@ Flow control is by credit. A stream grants the broker a window of `CREDIT_WINDOW
 takes events; a member of a consumer group gets the next event for one that it acknowledges. Beyond that, events wait in
 the queue at the broker, whose overflow policy decides. `dropped` is the number of events that the policy discarded.
 Events of a durable subscription have numbers, by which they are acknowledged; the acknowledgements of one turn of the
-event loop leave in one frame.
+event loop leave in one frame. A broker that ends before it has written an acknowledgement delivers the event again. So
+a stream remembers the last ones: an event that the program has acknowledged does not come to it a second time over the
+next connection, and is acknowledged again.
 """
 
 from __future__ import annotations
@@ -35,9 +37,9 @@ from palio.network.protocol import (
     decode_numbers,
 )
 from palio.routing import codec
+from palio.routing.client_messages import Complete, Confirm
 from palio.routing.codec import Stamp, decode_event, stamps_in
 from palio.routing.memo import Memo
-from palio.routing.messages import Complete, Confirm
 
 if TYPE_CHECKING:
     from palio.network.client.broker import Broker
@@ -45,6 +47,7 @@ if TYPE_CHECKING:
 
 CREDIT_WINDOW_EVENTS: Final = 1024
 _MAX_BATCH_EVENTS: Final = 4_096  # single events that `batches` joins
+_REMEMBERED_WINDOWS: Final = 4  # of acknowledged events: what the disk of a broker may be behind
 _MAX_SOURCES: Final = 65_536  # whose completeness one subscription knows
 _Targets: TypeAlias = "tuple[tuple[EventStream, tuple[str, ...]], ...]"
 
@@ -70,7 +73,7 @@ class ReceivedEvent(Event):
     async def ack(self) -> None:
         """Acknowledge the event: a durable subscription will not deliver it again. For others this does nothing."""
         if self.number:
-            self._stream._acknowledge(self.number, self._home)
+            self._stream._acknowledge(self)
 
     async def reject(self, *, requeue: bool = True, reason: str = "") -> None:
         """Say that the event of a durable subscription could not be processed: it is delivered again, to this consumer
@@ -123,6 +126,27 @@ class CompleteStretches:
         return None if at is None else self._by_broker.get(at)
 
 
+class RecentAcknowledgements:
+    """The last acknowledged events of a stream, by number; the oldest goes when there are too many.
+
+    A broker that lost its queue begins to number anew, so that an event is known by number and id.
+    """
+
+    __slots__ = ("_ids", "_size")
+
+    def __init__(self, size: int) -> None:
+        self._size = size
+        self._ids: OrderedDict[int, str] = OrderedDict()
+
+    def add(self, event: ReceivedEvent) -> None:
+        self._ids[event.number] = event.id
+        if len(self._ids) > self._size:
+            self._ids.popitem(last=False)
+
+    def __contains__(self, event: ReceivedEvent) -> bool:
+        return bool(event.number) and self._ids.get(event.number) == event.id
+
+
 class EventStream:
     """Asynchronous iterator over the events of one delivery queue at the broker; `name` is the queue's."""
 
@@ -139,6 +163,7 @@ class EventStream:
         self._waiting: deque[tuple[bytes | Event, tuple[str, ...], bytes, int, int] | WaitingBatch | Complete] = deque()
         self._taken = 0  # since credit was last granted
         self._acknowledged: list[int] = []  # in this turn of the event loop
+        self._recently_acknowledged = RecentAcknowledgements(_REMEMBERED_WINDOWS * window)
         self._listeners: list[asyncio.Future[None]] = []
         self._failure: PalioError | None = None
         self._was_entered = False
@@ -164,18 +189,22 @@ class EventStream:
 
     async def __anext__(self) -> ReceivedEvent:
         waiting = self._waiting
-        # The common case first, without a call: an event waits.
-        if not waiting or type(waiting[0]) is not tuple:
-            if not await self._has_waiting():
-                raise StopAsyncIteration
-            first = waiting[0]
-            if isinstance(first, WaitingBatch):
-                waiting.popleft()
-                waiting.extendleft(reversed(first.events()))
-        taken = waiting.popleft()
-        assert not isinstance(taken, Complete | WaitingBatch)
-        self._count_taken(1)
-        return self._received(*taken)
+        while True:
+            # The common case first, without a call: an event waits.
+            if not waiting or type(waiting[0]) is not tuple:
+                if not await self._has_waiting():
+                    raise StopAsyncIteration
+                first = waiting[0]
+                if isinstance(first, WaitingBatch):
+                    waiting.popleft()
+                    waiting.extendleft(reversed(first.events()))
+            taken = waiting.popleft()
+            assert not isinstance(taken, Complete | WaitingBatch)
+            self._count_taken(1)
+            received = self._received(*taken)
+            if received not in self._recently_acknowledged:
+                return received
+            self._acknowledge(received)
 
     async def batches(self) -> AsyncIterator[ReceivedBatch]:
         """The events as they come, in batches: columns where a publisher's batch was wanted, and single events."""
@@ -192,9 +221,14 @@ class EventStream:
                 if isinstance(taken, Complete | WaitingBatch):
                     break
                 self._waiting.popleft()
-                events.append(self._received(*taken))
-            self._count_taken(len(events))
-            yield ReceivedBatch(None, events)
+                self._count_taken(1)
+                received = self._received(*taken)
+                if received in self._recently_acknowledged:
+                    self._acknowledge(received)
+                else:
+                    events.append(received)
+            if events:
+                yield ReceivedBatch(None, events)
 
     async def _has_waiting(self) -> bool:
         """Wait for events; False at the end. Those that arrived before a failure or the end are delivered first."""
@@ -238,13 +272,13 @@ class EventStream:
         received._home = self._connection
         return received
 
-    def _acknowledge(self, number: int, home: Connection) -> None:
-        """Acknowledge an event that came by a connection."""
-        if home is not self._connection:
+    def _acknowledge(self, event: ReceivedEvent) -> None:
+        if event._home is not self._connection:
             return  # the new home has other numbers; unacknowledged events are delivered again
+        self._recently_acknowledged.add(event)
         if not self._acknowledged:  # the first of this turn of the event loop schedules one frame for all
             asyncio.get_running_loop().call_soon(self._send_acknowledgements)
-        self._acknowledged.append(number)
+        self._acknowledged.append(event.number)
 
     def _reject(self, number: int, home: Connection, requeue: bool, reason: str) -> None:
         check_text("the reason of a rejection", reason, protocol.MAX_REASON_LENGTH)

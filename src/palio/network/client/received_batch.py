@@ -1,6 +1,7 @@
 """Batches of events at a subscriber: as they wait in a stream, and as a program receives them.
 
-Columns stay columns until a program asks for events.
+Columns stay columns until a program asks for events. Modules of columns are imported by the first batch: a program that
+receives single events should not wait for Arrow.
 """
 
 from __future__ import annotations
@@ -8,17 +9,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import numpy as np
-import pyarrow as pa
-
 from palio.errors import EventError, WireError
 from palio.events import Event
-from palio.events.batches import EventBatch, batch_of_events
 from palio.network.protocol import MatchedColumns
 from palio.routing.codec import Stamp, stamps_in
-from palio.routing.columnar_codec import decode_batch
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from palio.events.batches import EventBatch
     from palio.network.client.event_stream import EventStream, ReceivedEvent
 
 
@@ -91,6 +90,8 @@ class ReceivedBatch:
         """The attributes of all events as columns named by their paths; one that an event lacks is null there."""
         if self._waiting is not None:
             return self._waiting.batch.columns
+        from palio.events.batches import batch_of_events
+
         columns = batch_of_events(self._events) if self._has_equal_names() else None
         return _columns_of(self._events) if columns is None else columns.columns
 
@@ -105,6 +106,8 @@ class ReceivedBatch:
 
 
 def _columns_of(events: Sequence[Event]) -> pa.RecordBatch:
+    import pyarrow as pa
+
     names = dict.fromkeys(name for event in events for name in event.attributes)
     columns = {name: [event.get(name) for event in events] for name in names}
     arrays = []
@@ -121,6 +124,8 @@ def waiting_batches(
     groups: Sequence[tuple[Sequence[tuple[EventStream, tuple[str, ...]]], bytes]], message: MatchedColumns
 ) -> Iterator[tuple[EventStream, WaitingBatch]]:
     """The rows of a batch for each stream, by the groups of streams and their rows."""
+    from palio.routing.columnar_codec import decode_batch
+
     batch = decode_batch(message.body)
     if len(groups) == 1 and not groups[0][1]:
         for stream, names in groups[0][0]:
@@ -136,12 +141,16 @@ def waiting_batches(
 
 
 def _chosen(batch: EventBatch, names_of: Mapping[int, tuple[str, ...]], stamps: bytes) -> WaitingBatch:
+    import numpy as np
+
     rows = sorted(names_of)
     chosen = batch if len(rows) == len(batch) else batch.take(np.array(rows, np.int64))
     return WaitingBatch(chosen, [names_of[row] for row in rows], stamps)
 
 
 def _rows_of(encoded: bytes, count: int) -> list[int]:
+    import numpy as np
+
     if len(encoded) % 4:
         raise WireError("rows of a batch are numbers of four bytes")
     rows: Any = np.frombuffer(encoded, "<u4")

@@ -20,8 +20,8 @@ from palio.filters.filter import Filter
 from palio.network import protocol
 from palio.network.client.event_stream import CREDIT_WINDOW_EVENTS, EventStream, check_subscription_options
 from palio.network.protocol import Detach, Elsewhere, GroupMembership, Overflow, Renew, Subscribe, Unsubscribe
+from palio.routing.client_messages import Confirm
 from palio.routing.durable_settings import DurableSettings
-from palio.routing.messages import Confirm
 
 if TYPE_CHECKING:
     from palio.network.client.broker import Broker
@@ -50,7 +50,7 @@ class Subscription(EventStream):
     ) -> None:
         check_subscription_options(name, confirm, queue, overflow)
         if settings is not None and not durable:
-            raise InvalidArgument("settings of a queue on disk are those of a durable subscription; name it: durable=…")
+            raise InvalidArgument("settings of a queue on disk are those of a durable subscription: name one")
         if durable and completeness:
             raise InvalidArgument("a durable subscription is not told of complete stretches: its events may come later")
         if durable and wanted.validity is not None:

@@ -52,6 +52,7 @@ from palio.network.gateway.subscription_request import (
 from palio.network.security.authorization import Principal, check_operator, check_status, published_by
 from palio.network.security.quotas import check_condition
 from palio.network.security.tls import CurrentTls
+from palio.network.server import durable_administration
 from palio.network.server.delivery_queues import GroupOptions
 from palio.network.server.durable_subscriptions import (
     acknowledge_one,
@@ -265,6 +266,7 @@ class Gateway:
         name = check_subscription_name(request.path_params["name"])
         limits = self._server.settings.limits
         asked = read_condition_request(await self._callers.body(request), limits)
+        settings = None if asked.limits is None else asked.limits.to_settings()
         wanted = await self._server.read_condition(check_condition(asked.where, limits), asked.language, principal)
         session = self._server.open_session(principal, "http", peer=peer_of(request))
         try:
@@ -272,7 +274,11 @@ class Gateway:
             # A request for what stands already disturbs no consumer.
             if not is_subscribed(self._server.host, principal, name, wanted, limits):
                 await until_free(self._server.host, session, name)
-                await subscribe_durable(session, name, wanted)
+                await subscribe_durable(session, name, wanted, settings=settings)
+            elif settings is not None:
+                limited, on_answer = answer_future()
+                durable_administration.limit(self._server, principal, name, settings, on_answer)
+                await limited
         finally:
             self._server.close_session(session, "subscribed")
         granted = durable_filter(self._server.host, principal, name)
@@ -398,7 +404,7 @@ class PublisherSession:
         """Publish events in order, all or none; the reason of a refusal is raised when all are answered."""
         bodies = [codec.encode_event(event) for event in events]
         if not confirmed:
-            self.session.submit_together(bodies)
+            self.session.publications.submit_together(bodies)
             return
         async with self._lock:  # requests enter the window one by one, or small ones would starve a large one
             # A request that is larger than the window enters alone.
@@ -406,7 +412,9 @@ class PublisherSession:
                 self._progress.clear()
                 await self._progress.wait()
             waiters = [answer_future() for _ in bodies]
-            self.session.submit_together(bodies, [partial(self._on_answer, answered) for _, answered in waiters])
+            self.session.publications.submit_together(
+                bodies, [partial(self._on_answer, answered) for _, answered in waiters]
+            )
             self._unconfirmed += len(bodies)
         for outcome in await asyncio.gather(*(done for done, _ in waiters), return_exceptions=True):
             if isinstance(outcome, BaseException):

@@ -23,7 +23,7 @@ from palio.errors import InvalidArgument, PalioError
 from palio.network.gateway.authentication import CallerAuthenticator, bearer_token
 from palio.network.gateway.cloudevents import read_event, write_cloudevent
 from palio.network.gateway.problems import HttpProblem, problem_document
-from palio.network.gateway.subscription_request import check_subscription_name
+from palio.network.gateway.subscription_request import DurableLimits, check_subscription_name
 from palio.network.protocol import (
     DEFAULT_ACK_SECONDS,
     DEFAULT_WINDOW_EVENTS,
@@ -122,6 +122,7 @@ class Subscribe(msgspec.Struct, tag="subscribe", forbid_unknown_fields=True):
     key: str = ""
     window: Annotated[int, msgspec.Meta(ge=1)] = DEFAULT_WINDOW_EVENTS
     ack_seconds: Annotated[float, msgspec.Meta(gt=0)] = DEFAULT_ACK_SECONDS
+    limits: DurableLimits | None = None
 
 
 class Unsubscribe(msgspec.Struct, tag="unsubscribe", forbid_unknown_fields=True):
@@ -247,11 +248,14 @@ class WebSocketSession:
                 check_subscription_name(name)
                 text = check_condition(where, self._limits)
                 wanted = await self._server.read_condition(text, language, session.principal)
+                settings = None if message.limits is None else message.limits.to_settings()
                 if message.group:
                     group = GroupOptions(message.key, message.ack_seconds)
-                    await subscribe_durable(session, name, wanted, group, message.window)
+                    await subscribe_durable(session, name, wanted, group, message.window, settings)
                 elif message.durable:
-                    await subscribe_durable(session, name, wanted)
+                    await subscribe_durable(session, name, wanted, settings=settings)
+                elif settings is not None:
+                    raise InvalidArgument("limits are those of a durable subscription or a consumer group")
                 else:
                     await session.subscribe(name, wanted)
                 await self._send("subscribed", name=name, where=str(wanted))
@@ -264,7 +268,7 @@ class WebSocketSession:
                     await session.publish(codec.encode_event(event))
                     await self._send("published", request=request, id=event.id)
                 else:
-                    session.submit(codec.encode_event(event))
+                    session.publications.submit(codec.encode_event(event))
             case Acknowledge(name=name, numbers=numbers):
                 session.ack(name, numbers)
             case Reject(name=name, numbers=numbers):

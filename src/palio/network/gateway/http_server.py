@@ -42,9 +42,11 @@ class BoundedConfig(uvicorn.Config):
         return self.limits.connections + MAX_REFUSED_CONNECTIONS
 
 
-class _BoundedConnection:
+class _BoundedConnection(asyncio.Protocol):
     """Bounds of a connection over HTTP or WebSocket: connections of its address, and seconds without reading."""
 
+    config: BoundedConfig
+    transport: asyncio.Transport
     _quotas: Quotas | None = None
     _address: str | None = None
     _write_timer: asyncio.TimerHandle | None = None
@@ -65,10 +67,16 @@ class _BoundedConnection:
             self._quotas.release_address(self._address)
             self._address = None
 
-    def _wait_for_reader(self, transport: asyncio.Transport, seconds: float) -> None:
+    def pause_writing(self) -> None:
         """Abort a connection whose other end takes nothing for too long: its stream would be kept for ever."""
+        super().pause_writing()
         if self._write_timer is None:
-            self._write_timer = asyncio.get_running_loop().call_later(seconds, transport.abort)
+            seconds = self.config.limits.request_seconds
+            self._write_timer = asyncio.get_running_loop().call_later(seconds, self.transport.abort)
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        self._stop_waiting()
 
     def _stop_waiting(self) -> None:
         if self._write_timer is not None:
@@ -107,14 +115,6 @@ class TimedHttpProtocol(_BoundedConnection, H11Protocol):
             self._end_request_timer()
         elif self._request_timer is None:
             self._request_timer = self.loop.call_later(self.config.limits.request_seconds, self.transport.abort)
-
-    def pause_writing(self) -> None:
-        super().pause_writing()
-        self._wait_for_reader(self.transport, self.config.limits.request_seconds)
-
-    def resume_writing(self) -> None:
-        super().resume_writing()
-        self._stop_waiting()
 
     def handle_websocket_upgrade(self, event: h11.Request) -> None:
         self._end_timers()
@@ -179,14 +179,6 @@ class BoundedWebSocketProtocol(_BoundedConnection, WebSocketsSansIOProtocol):
         is_unread = self.transport.get_write_buffer_size() > 2 * self.config.limits.frame_bytes
         if is_unread or len(self.frames) > _MAX_FRAGMENTS:
             self.transport.abort()
-
-    def pause_writing(self) -> None:
-        super().pause_writing()
-        self._wait_for_reader(self.transport, self.config.limits.request_seconds)
-
-    def resume_writing(self) -> None:
-        super().resume_writing()
-        self._stop_waiting()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._stop_waiting()

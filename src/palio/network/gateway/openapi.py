@@ -6,6 +6,7 @@ from functools import cache
 from typing import Any, Final
 
 from palio import __version__
+from palio.routing.durable_settings import ON_FULL_POLICIES
 
 _Json = dict[str, Any]
 _PROBLEM: Final[_Json] = {
@@ -71,6 +72,7 @@ def describe_api() -> _Json:
                 "Subscription": _subscription(),
                 "DeadLetter": _dead_letter(),
                 "Condition": _condition(),
+                "DurableLimits": _durable_limits(),
                 "DurableSubscription": _durable_subscription(),
             },
         },
@@ -312,6 +314,22 @@ def _condition() -> _Json:
         "properties": {
             "where": {"type": "string", "maxLength": 16384},
             "language": {"type": "string", "default": "sql"},
+            "limits": {"$ref": "#/components/schemas/DurableLimits"},
+        },
+    }
+
+
+def _durable_limits() -> _Json:
+    count = {"type": ["integer", "null"], "minimum": 1}
+    return {
+        "type": "object",
+        "additionalProperties": False,
+        "properties": {
+            "max_events": count,
+            "max_bytes": count,
+            "on_full": {"enum": [*ON_FULL_POLICIES, None]},
+            "expires_after": {"type": ["number", "null"], "exclusiveMinimum": 0},
+            "max_deliveries": count,
         },
     }
 

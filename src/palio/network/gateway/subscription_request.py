@@ -19,6 +19,7 @@ from palio.filters.filter import Filter
 from palio.network.gateway.cloudevents import STRUCTURED
 from palio.network.gateway.webhooks import Sink, SinkUnreachable
 from palio.network.security.quotas import BrokerLimits, check_condition
+from palio.routing.durable_settings import DurableSettings, OnFull
 
 _AUTHORIZATION: Final = "Authorization"
 _Secret: TypeAlias = Annotated[str, Meta(min_length=1, max_length=4096, pattern=r"^[\x21-\x7e]+$")]
@@ -94,11 +95,26 @@ class SubscriptionConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True
     language: str = "sql"
 
 
+class DurableLimits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The limits of a durable subscription, as `DurableSettings` has them."""
+
+    max_events: int | None = None
+    max_bytes: int | None = None
+    on_full: OnFull | None = None
+    expires_after: float | None = None
+    max_deliveries: int | None = None
+
+    def to_settings(self) -> DurableSettings:
+        """The settings; `InvalidArgument` for one that is out of bounds."""
+        return DurableSettings(**msgspec.structs.asdict(self))
+
+
 class ConditionRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The condition of a durable subscription."""
+    """The condition of a durable subscription and, unless it is to keep those that it has, its limits."""
 
     where: str
     language: str = "sql"
+    limits: DurableLimits | None = None
 
 
 class SubscriptionRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):

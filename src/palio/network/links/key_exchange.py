@@ -20,8 +20,7 @@ from typing import TYPE_CHECKING, Final
 from palio.errors import InvalidArgument, MissingExtra, Refused, WireError
 from palio.network import protocol
 from palio.network.addresses import Address
-from palio.network.channel import FrameReader, frame_header
-from palio.network.links.tcp import CONNECT_TIMEOUT_SECONDS
+from palio.network.channel import CONNECT_TIMEOUT_SECONDS, FrameReader, frame_header
 from palio.network.protocol import KEY_ID_BYTES, KEY_SECRET_BYTES, AskKey, BrokerHello, Goodbye, KeyGiven
 from palio.network.security.authorization import Principal
 from palio.network.settings_validation import check_minimum, check_positive

@@ -23,7 +23,7 @@ from palio.errors import WireError
 from palio.network import protocol
 from palio.network.addresses import Address
 from palio.network.backoff import Backoff
-from palio.network.channel import Channel
+from palio.network.channel import CONNECT_TIMEOUT_SECONDS, Channel
 from palio.network.protocol import BrokerHello
 from palio.network.security.quotas import OFF_LOOP_BYTES
 from palio.routing import codec
@@ -38,7 +38,6 @@ _MSGPACK_SHORT_ARRAY: Final = 9  # its first four bits
 MIN_BACKOFF_SECONDS: Final = 0.1
 MAX_BACKOFF_SECONDS: Final = 10.0
 _REFUSAL_SECONDS: Final = 0.2  # in which a neighbour that greeted may still refuse the link
-CONNECT_TIMEOUT_SECONDS: Final = 10.0
 _WRITE_BURST_EVENTS: Final = 64  # between two checks whether the connection takes more
 log = logging.getLogger("palio.links")
 

@@ -70,8 +70,8 @@ from palio.network.server.durable_subscriptions import request_durable
 from palio.network.server.log_queries import answer_log_query
 from palio.network.server.session import Session
 from palio.routing import messages as routed
+from palio.routing.client_messages import ForgetClient, Past, ReplayClient
 from palio.routing.columnar_codec import MAX_BATCH_ROWS
-from palio.routing.messages import ForgetClient, Past, ReplayClient
 
 if TYPE_CHECKING:
     from palio.network.server.process import Server
@@ -98,7 +98,7 @@ class ClientConnection:
         self._channel = channel
         self._confirmed: list[int] = []
         self._queries = 0
-        self._submit = session.submit  # bound once, for the hot path
+        self._submit = session.publications.submit  # bound once, for the hot path
         self._max_filter_frame_bytes = server.settings.limits.filter_bytes + _FRAME_OVERHEAD_BYTES
         channel.receiver = self
         channel.may_defer = True
@@ -110,7 +110,7 @@ class ClientConnection:
         session.on_cancelled = self._on_cancelled
         session.on_withdrawn = self._on_withdrawn
         session.on_moved = self._on_moved
-        session.on_refused = partial(self._answer, 0)
+        session.publications.on_refused = partial(self._answer, 0)
         welcome = Welcome(
             protocol.VERSION,
             server.node,
@@ -280,7 +280,7 @@ class ClientConnection:
 
     def _publish_columns(self, message: PublishColumns) -> None:
         on_answer = partial(self._answer, message.request) if message.request else None
-        self.session.submit_columns(message.body, on_answer)
+        self.session.publications.submit_columns(message.body, on_answer)
 
     def _grant_credit(self, message: More) -> None:
         self.session.grant_credit(message.name, max(0, message.events))

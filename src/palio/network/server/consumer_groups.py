@@ -30,8 +30,9 @@ from palio.network.server.durable_consumers import (
 from palio.network.server.group_dispatch import GroupDispatch
 from palio.network.store.interface import CONSUMER_GONE, Acknowledged, DeliveriesFailed, is_end_of_queue
 from palio.routing import codec
-from palio.routing.messages import Answer, Confirm, Confirmed, Divided, HomeBroker, Publish
-from palio.routing.messages import Refused as RequestRefused
+from palio.routing.client_messages import Answer, Confirm, Confirmed, Divided
+from palio.routing.client_messages import Refused as RequestRefused
+from palio.routing.messages import HomeBroker, Publish
 
 if TYPE_CHECKING:
     from palio.network.server.batch_delivery import Groups, SharedBatch

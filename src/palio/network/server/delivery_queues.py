@@ -23,8 +23,9 @@ from msgspec.structs import replace
 from palio.network.protocol import DEFAULT_ACK_SECONDS, Overflow, encode_numbers
 from palio.network.server.durable_consumers import DurableConsumer
 from palio.network.store.interface import MAX_READ_BYTES
+from palio.routing.client_messages import Complete, Confirm
 from palio.routing.durable_settings import DurableSettings
-from palio.routing.messages import Complete, Confirm, Publish
+from palio.routing.messages import Publish
 
 if TYPE_CHECKING:
     from palio.network.server.batch_delivery import SendBatch
@@ -415,7 +416,7 @@ class ClientDelivery:
                 self.is_cut = True
             if queue.is_over and queue.has_room:
                 queue.is_over = False
-                self._host.unblock(queue)
+                self._host.backpressure.unblock(queue)
         return batch
 
     def offer_stretch(self, stretch: Complete) -> None:

@@ -51,13 +51,13 @@ class Drain:
             "clients": len(clients),
             "events": sum(queue.queued for session in clients for queue in session.delivery.queues()),
             "links": self._waiting_for_links(),
-            "seconds": max(0.0, self._deadline - self._server.loop.time()),
+            "seconds_left": max(0.0, self._deadline - self._server.loop.time()),
         }
 
     def _is_done(self) -> bool:
         """End the sessions that have all that is theirs; whether none is left, and nothing waits for a link."""
         for session in self._clients():
-            if not session.pending_publications and not any(queue.queued for queue in session.delivery.queues()):
+            if not session.publications.pending and not any(queue.queued for queue in session.delivery.queues()):
                 session.end(DRAINING)
         return not self._clients() and not self._waiting_for_links()
 

@@ -16,8 +16,8 @@ from palio.network.server.consumer_groups import ConsumerGroup, consumers_of
 from palio.network.server.durable_consumers import DURABLE_CLIENT_PREFIX, DurableConsumer, durable_client, owner_of
 from palio.network.server.durable_subscriptions import durable_filter, end_durable
 from palio.network.server.host import DurableEntry
+from palio.routing.client_messages import Answer, Refused, SubscribeClient
 from palio.routing.durable_settings import DEFAULT_DURABLE_SETTINGS, DurableSettings
-from palio.routing.messages import Answer, Refused, SubscribeClient
 
 if TYPE_CHECKING:
     from palio.network.server.pending_requests import OnAnswer

@@ -23,7 +23,8 @@ from palio.network.protocol import Overflow
 from palio.network.security.authorization import Principal, may_receive
 from palio.network.store.interface import Acknowledged, ConsumerLost, DeliveriesFailed, is_end_of_queue
 from palio.routing import codec
-from palio.routing.messages import Answer, Divided, HomeBroker, Publish, UnsubscribeClient
+from palio.routing.client_messages import Answer, Divided, UnsubscribeClient
+from palio.routing.messages import HomeBroker, Publish
 
 if TYPE_CHECKING:
     from palio.network.server.batch_delivery import Groups, SharedBatch

@@ -13,7 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from palio.network.server.consumer_groups import consumers_of
-from palio.routing.messages import UnsubscribeClient
+from palio.routing.client_messages import UnsubscribeClient
 
 if TYPE_CHECKING:
     from palio.network.server.host import Host

@@ -19,8 +19,8 @@ from palio.network.server.delivery_queues import GroupOptions, SubscribeOptions
 from palio.network.server.durable_consumers import DURABLE_CLIENT_PREFIX, ExclusiveConsumer, durable_client, owner_of
 from palio.network.server.pending_requests import OnAnswer, answer_future
 from palio.network.store.interface import Acknowledged, Size
+from palio.routing.client_messages import Confirm, SubscribeClient, UnsubscribeClient
 from palio.routing.durable_settings import DurableSettings
-from palio.routing.messages import Confirm, SubscribeClient, UnsubscribeClient
 
 if TYPE_CHECKING:
     from palio.network.security.quotas import BrokerLimits, Quotas
@@ -197,11 +197,16 @@ def request_durable(
 
 
 async def subscribe_durable(
-    session: Session, name: str, wanted: Filter, group: GroupOptions | None = None, credit: int | None = None
+    session: Session,
+    name: str,
+    wanted: Filter,
+    group: GroupOptions | None = None,
+    credit: int | None = None,
+    settings: DurableSettings | None = None,
 ) -> None:
     """Subscribe durably, and wait for the confirmation."""
     done, on_answer = answer_future()
-    request_durable(session, name, wanted, on_answer, group=group, credit=credit)
+    request_durable(session, name, wanted, on_answer, group=group, credit=credit, settings=settings)
     await done
 
 

@@ -17,19 +17,18 @@ from heapq import nsmallest
 from pathlib import Path
 from typing import Any, Final, NamedTuple, Protocol, TypeVar, cast
 
-from palio.errors import LimitReached, PalioError
+from palio.errors import PalioError
 from palio.filters.filter import Filter
 from palio.filters.work_limit import WorkLimit, work_limit
 from palio.network.channel import Channel
 from palio.network.security.authorization import LinkFilters
-from palio.network.security.quotas import BrokerLimits, check_cost
+from palio.network.security.quotas import BrokerLimits
+from palio.network.server.backpressure import Backpressure
 from palio.network.server.batch_delivery import Groups, SharedBatch
+from palio.network.server.costly_conditions import CostlyConditions
 from palio.network.server.delivery_queues import DeliveryPlan
-from palio.network.server.durable_consumers import DURABLE_CLIENT_PREFIX
 from palio.network.server.log_queries import read_log_page
-from palio.network.server.matching_costs import ConditionCost, MatchingCosts
 from palio.network.server.persistence import Persistence
-from palio.network.server.put_aside import PutAside
 from palio.network.store.interface import (
     Acknowledged,
     ConsumerLost,
@@ -39,6 +38,17 @@ from palio.network.store.interface import (
     Store,
 )
 from palio.routing import codec
+from palio.routing.client_messages import (
+    Accepted,
+    Answer,
+    ClientRequest,
+    Confirmed,
+    PublishBatch,
+    PublishClient,
+    Refused,
+    SubscribeClient,
+    UnsubscribeClient,
+)
 from palio.routing.durable_settings import DurableSettings
 from palio.routing.effects import (
     UNREADABLE,
@@ -65,21 +75,7 @@ from palio.routing.effects import (
 )
 from palio.routing.link_sessions import Transmit
 from palio.routing.memo import IdentityMemo
-from palio.routing.messages import (
-    Accepted,
-    Answer,
-    BrokerLogPage,
-    ClientRequest,
-    Confirmed,
-    HomeBroker,
-    Publish,
-    PublishBatch,
-    PublishClient,
-    PublishColumns,
-    Refused,
-    SubscribeClient,
-    UnsubscribeClient,
-)
+from palio.routing.messages import LOCAL, BrokerLogPage, HomeBroker, Publish, PublishColumns
 from palio.routing.node import Arrived, Node, NodeInput
 
 T = TypeVar("T")
@@ -131,18 +127,6 @@ class QueueEnd(ClientEnd, Protocol):
         """Read the queue again: an event was added."""
 
 
-class Blocking(Protocol):
-    """A queue that holds publishers back while it is full."""
-
-    def on_blocked_too_long(self) -> None:
-        """Hold nobody back until there is room again."""
-
-
-class _BlockingQueue(NamedTuple):
-    timer: asyncio.TimerHandle
-    principal: str
-
-
 class DurableEntry(NamedTuple):
     """A durable subscription as the broker's tables have it."""
 
@@ -183,17 +167,12 @@ class Host:
         self._deferred_bytes = 0
         self._timers: dict[str, asyncio.TimerHandle] = {}
         self._touched: dict[ClientEnd, None] = {}
-        self._blocking: dict[Blocking, _BlockingQueue] = {}  # full queues of policy `block`
-        self._waiting: set[Client] = set()  # publishers whose confirmed events wait for room
-        self._held: list[Transmit | Reply] = []  # confirmations and credit, until no queue blocks
+        self.backpressure = Backpressure(self._answer, self._transmit, self._end_batch, self.drops)
         self._workers = ThreadPoolExecutor(1, "palio-work")
         # One reader: several threads would keep the loop waiting for the interpreter lock all the same.
         self._readers = ThreadPoolExecutor(1, "palio-read")
         self._closed = False
-        self.put_aside = PutAside(data)
-        self.matching_costs = MatchingCosts(
-            limits or BrokerLimits(), self.now, self.run_off_loop, self._principal_of, self._put_aside
-        )
+        self.conditions = CostlyConditions(self, limits or BrokerLimits(), data)
 
     # Inputs
 
@@ -211,10 +190,9 @@ class Host:
     def request(self, client: Client, request: ClientRequest | BatchRequest) -> None:
         """Hand a client's request to the broker."""
         if type(request) is SubscribeClient:
-            self.matching_costs.add(client, request.name, request.wanted)
+            self.conditions.add(client, request.name, request.wanted)
         elif type(request) is UnsubscribeClient:
-            self.matching_costs.remove(client, request.name)
-            self.put_aside.remove(client, request.name)
+            self.conditions.remove(client, request.name)
         self.enqueue(Requested(client, request, self.now()))
 
     def request_answered(self, client: Client, request: SubscribeClient, on_answer: Callable[[Answer], None]) -> None:
@@ -262,8 +240,9 @@ class Host:
     def close(self) -> None:
         """Handle nothing more, and wait for the threads."""
         self._closed = True
-        for timer in (*self._timers.values(), *(each.timer for each in self._blocking.values())):
+        for timer in self._timers.values():
             timer.cancel()
+        self.backpressure.close()
         for each in (self._workers, self._readers):
             each.shutdown(wait=True, cancel_futures=True)
 
@@ -289,14 +268,13 @@ class Host:
         self.is_handling = True  # channels flush after the batch, not in a turn of the loop each
         started = time.thread_time()
         try:
-            with work_limit(self.matching_costs.work):
+            with work_limit(self.conditions.costs.work):
                 effects = self.node.handle_batch(inputs, self.now())
-            self.matching_costs.note_batch(time.thread_time() - started, inputs)
+            self.conditions.costs.note_batch(time.thread_time() - started, inputs)
             for effect in effects:
                 _CARRY_OUT[type(effect)](self, effect)
-            # Only now is it known that no event of this batch has filled a queue of policy `block`.
-            if self._held and not self._blocking:
-                self._release_held()
+            # Only now is it known which events of this batch have filled a queue of policy `block`.
+            self.backpressure.end_batch()
             self._end_batch()
             if self._after_inputs:
                 self._call_after(len(inputs))
@@ -340,98 +318,6 @@ class Host:
         touched, self._touched = self._touched, {}
         for client in touched:
             client.on_batch_end()
-
-    # Costly conditions
-
-    def begin_matching(self) -> None:
-        """Take over the durable subscriptions of an earlier run; those that cost more than the limits are put aside.
-
-        A condition that was accepted under higher limits must not stop this broker again.
-        """
-        self.put_aside.read()
-        for client, name, wanted in list(self.subscriptions_of_clients(DURABLE_CLIENT_PREFIX)):
-            self.matching_costs.add(client, name, wanted)
-            try:
-                check_cost(wanted, self.matching_costs.limits)
-            except LimitReached as error:
-                self._put_aside_durable(client, name, wanted, error)
-
-    def _principal_of(self, client: Client) -> str:
-        if client.startswith(DURABLE_CLIENT_PREFIX):
-            return client.removeprefix(DURABLE_CLIENT_PREFIX).split("/", 1)[0]
-        principal = getattr(self.clients.get(client), "principal", None)
-        return "" if principal is None else str(principal.name)
-
-    def _put_aside(self, cost: ConditionCost, error: LimitReached) -> None:
-        """Stop evaluating a condition, and tell its owner."""
-        log.warning(
-            "a condition is put aside",
-            extra={"principal": cost.principal, "subscription": cost.name, "reason": str(error)},
-        )
-        self.drops["condition put aside"] += 1
-        if cost.client.startswith(DURABLE_CLIENT_PREFIX):
-            self._put_aside_durable(cost.client, cost.name, cost.wanted, error)
-        elif (end := self.clients.get(cost.client)) is not None:
-            end.withdraw(cost.name, error)
-
-    def _put_aside_durable(self, client: Client, name: str, wanted: Filter, error: LimitReached) -> None:
-        self.put_aside.add(client, name, wanted, error)
-        # Its queue stays: under a known name another condition takes the place of the first.
-        self.request(client, SubscribeClient(name, Filter.nothing, "no", True))
-        end = self.clients.get(client)
-        if end is not None:
-            end.withdraw(name, error)
-
-    # Backpressure: a full queue of policy `block` withholds confirmations here and credit from neighbours. Connections
-    # are read all the same, since they also carry the acknowledgements and credit that make room again.
-
-    def block(self, queue: Blocking, seconds: float, principal: str) -> None:
-        """Withhold confirmations and link credit until `unblock`, at most for some seconds; events already under way
-        still come. `principal` is whose queue it is."""
-        if queue not in self._blocking:
-            timer = self._loop.call_later(seconds, self._end_blocking, queue)
-            self._blocking[queue] = _BlockingQueue(timer, principal)
-
-    def _end_blocking(self, queue: Blocking) -> None:
-        self.drops["blocked for too long"] += 1
-        queue.on_blocked_too_long()
-        self.unblock(queue)
-
-    def unblock(self, queue: object) -> None:
-        blocking = self._blocking.pop(cast(Blocking, queue), None)
-        if blocking is not None:
-            blocking.timer.cancel()
-        if not self._blocking and self._held:
-            self._release_held()
-            self._end_batch()
-
-    def set_waiting(self, client: Client, waits: bool) -> None:
-        """Note whether a client's confirmed events wait for room."""
-        (self._waiting.add if waits else self._waiting.discard)(client)
-
-    @property
-    def is_blocked(self) -> bool:
-        """Whether a publisher of confirmed events is held back, or a queue withholds its confirmations."""
-        return bool(self._blocking or self._waiting)
-
-    @property
-    def confirmations_wait_for(self) -> str:
-        """What confirmations of accepted events wait for."""
-        if not self._blocking:
-            return "the disk of this broker has not written it"
-        whose = ", ".join(sorted({each.principal for each in self._blocking.values()}))
-        return f"a subscriber that holds publishers back has a full queue: {whose}"
-
-    def is_blocked_by(self, queue: object) -> bool:
-        return queue in self._blocking
-
-    def _release_held(self) -> None:
-        held, self._held = self._held, []
-        for effect in held:
-            if isinstance(effect, Reply):
-                self._answer(effect)
-            else:
-                self._transmit(effect)
 
     # The broker's tables
 
@@ -525,9 +411,7 @@ class Host:
     # Effects
 
     def _transmit(self, effect: Transmit) -> None:
-        # Of all that goes to neighbours only credit is withheld: they stop sending events, and control goes on.
-        if self._blocking and effect.kind == codec.GRANT:
-            self._held.append(effect)
+        if effect.kind == codec.GRANT and self.backpressure.withholds(effect):
             return
         for link in effect.links:
             end = self.links.get(link)
@@ -546,6 +430,7 @@ class Host:
                 continue
             end.offer(names, event)
             self._touched[end] = None
+        self.backpressure.on_delivered(event, effect.link)
 
     def _deliver_columns(self, effect: DeliverColumns) -> None:
         batch = SharedBatch(effect)
@@ -558,10 +443,11 @@ class Host:
                 continue
             end.offer_batch(groups, batch)
             self._touched[end] = None
+        self.backpressure.on_delivered(None, LOCAL)
 
     def _reply(self, effect: Reply) -> None:
         if type(effect.answer) is Accepted:
-            self._held.append(effect)  # to the end of the batch, whose events may still fill a queue
+            self.backpressure.confirm(effect)
         else:
             self._answer(effect)
 
@@ -622,7 +508,7 @@ class Host:
     def _read(self, effect: Read) -> None:
         def read() -> BrokerLogPage | None:
             try:
-                with work_limit(WorkLimit(self.matching_costs.limits.call_steps)):
+                with work_limit(WorkLimit(self.conditions.costs.limits.call_steps)):
                     return read_log_page(effect, self._store.log, self.broker_id)
             except PalioError:
                 return None

@@ -31,8 +31,9 @@ from palio.filters.filter import Filter
 from palio.filters.work_limit import WorkLimit, work_limit
 from palio.network.security.quotas import BrokerLimits, RateLimiter
 from palio.routing import codec
+from palio.routing.client_messages import PublishBatch, PublishClient
 from palio.routing.effects import Client, Requested
-from palio.routing.messages import Publish, PublishBatch, PublishClient
+from palio.routing.messages import Publish
 from palio.routing.node import Arrived, NodeInput
 
 log = logging.getLogger("palio.matching")
@@ -106,7 +107,7 @@ class MatchingCosts:
     limits: BrokerLimits
     now: Callable[[], float]
     run_off_loop: Callable[[Callable[[], Sample]], Future[Sample]]
-    principal_of: Callable[[Client], str]
+    principal_of: Callable[[Client, str], str]
     on_over_budget: Callable[[ConditionCost, LimitReached], None]
     work: WorkLimit = field(init=False)
     total_seconds: float = 0.0
@@ -137,7 +138,7 @@ class MatchingCosts:
         if not cost.parts:
             return
         patterns = frozenset(part.noted for part in cost.parts)
-        made = ConditionCost(client, name, self.principal_of(client), wanted, patterns, _slow_patterns(cost))
+        made = ConditionCost(client, name, self.principal_of(client, name), wanted, patterns, _slow_patterns(cost))
         self._costs[made.key] = made
         self._of_client.setdefault(client, {})[name] = None
         for pattern in made.patterns:

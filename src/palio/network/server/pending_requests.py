@@ -14,7 +14,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 from palio.errors import HomeAway, LimitReached, LivesElsewhere, PalioError
-from palio.routing.messages import ClaimClient, Claimed, ClientRequest, HomeBroker, Past
+from palio.routing.client_messages import ClaimClient, Claimed, ClientRequest, Past
+from palio.routing.messages import HomeBroker
 
 if TYPE_CHECKING:
     from palio.network.server.host import Host

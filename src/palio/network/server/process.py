@@ -144,7 +144,7 @@ class Server:
         self.quotas = Quotas(self.settings.limits, self.loop.time)
         self.refusals = RefusalLog(self.loop.time)
         self.host = Host(node, self.store, self.settings.limits, self.settings.data)
-        self.host.begin_matching()
+        self.host.conditions.begin()
         self.expiry = DurableExpiry(self.host)
         self.host.enqueue_all([])  # an empty batch, in which the node resumes unfinished deliveries
         self.neighbours = Neighbours(self.host, self.settings, self.authenticator)
@@ -190,7 +190,7 @@ class Server:
         set_levels(settings.log)
         limits, flow = settings.limits, settings.flow
         self.quotas.change_limits(limits)
-        self.host.matching_costs.change_limits(limits)
+        self.host.conditions.costs.change_limits(limits)
         self.handshakes.change_limits(limits.handshake_seconds, limits.connections)
         self._services = replace(self._services, limits=limits, flow=flow)
         for session in self.sessions:

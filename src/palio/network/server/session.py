@@ -1,24 +1,18 @@
-"""Session of one client, whatever protocol it speaks: subscriptions, publications, deliveries and leases.
+"""Session of one client, whatever protocol it speaks: subscriptions, deliveries, advertisements and leases.
 
 The seam between the broker and every front end: the binary protocol, WebSocket, server-sent events and webhooks all use
 it. A request is answered by a callback (`OnAnswer`) in a later turn of the loop; the `async` methods wait for that.
-
-A publication is checked against the publisher's grant and quotas before it is handed to the broker. The confirmed ones
-in flight are bounded by a window. When the broker cannot take responsibility for more it answers `busy`; the session
-keeps the publication and repeats it on `Proceed`. Its publisher gets no answer meanwhile, and stops when its window is
-full: that is the backpressure on publishers. It is bounded: a publication without an answer after
-`flow.confirm_seconds` is answered with `ConfirmTimeout`, which says what it waited for.
+What the client publishes goes by `Session.publications`.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
 from itertools import compress
-from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
 
@@ -26,16 +20,8 @@ from palio.errors import ConfirmTimeout, LimitReached, LivesElsewhere, NotPermit
 from palio.filters.filter import Filter
 from palio.network.error_codes import error_of_refusal
 from palio.network.protocol import DEFAULT_WINDOW_EVENTS
-from palio.network.security.authorization import (
-    ANY_SOURCE,
-    Principal,
-    check_annotation,
-    effective_filter,
-    may_receive,
-    published_by,
-    revise_grants,
-)
-from palio.network.security.column_grants import ColumnGrant, batch_published_by
+from palio.network.security.authorization import Principal, effective_filter, may_receive, revise_grants
+from palio.network.security.column_grants import ColumnGrant
 from palio.network.security.quotas import BrokerLimits, Quotas, restrict_filter
 from palio.network.server.batch_delivery import Groups, SharedBatch, offer_batch, permitted_rows
 from palio.network.server.consumer_groups import GroupMember, group_to_join
@@ -60,22 +46,13 @@ from palio.network.server.pending_requests import (
     PendingQueries,
     addresses,
     answer_future,
-    answer_together,
 )
-from palio.network.server.process_metrics import LatencyHistogram, LatencyProbe
-from palio.routing import codec, messages
-from palio.routing.columnar_codec import bodies_of, decode_batch, encode_batch
-from palio.routing.effects import BatchRequest, ClientGone
-from palio.routing.messages import (
-    Answer,
-    ClientRequest,
-    Confirm,
-    HomeBroker,
-    Past,
-    Publish,
-    PublishBatch,
-    PublishClient,
-)
+from palio.network.server.process_metrics import LatencyHistogram
+from palio.network.server.publications import Publications
+from palio.routing import client_messages, codec
+from palio.routing.client_messages import Answer, ClientRequest, Confirm, Past
+from palio.routing.effects import ClientGone
+from palio.routing.messages import HomeBroker, Publish
 
 if TYPE_CHECKING:
     from palio.network.server.host import Host
@@ -83,20 +60,7 @@ if TYPE_CHECKING:
     from palio.network.server.startup_barrier import StartupBarrier
     from palio.network.store.interface import Store
 
-Publication: TypeAlias = PublishClient | PublishBatch
 _NETWORK_RETRY_SECONDS: Final = 0.2  # until all brokers are asked again, where one could not be
-_CONFIRM_CHECKS: Final = 4  # in the time after which a publication is late
-
-
-class _Busy(NamedTuple):
-    """A publication that waits for room, and for whose."""
-
-    request: Publication
-    reason: str
-
-    @property
-    def events(self) -> int:
-        return len(self.request.events) if isinstance(self.request, PublishBatch) else 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,29 +84,19 @@ class Session:
 
     A front end sets the callbacks: `on_ready` when events can be taken, `on_end` when the broker ends the session,
     `on_withdrawn` when it ends a subscription, `on_cancelled` when the last publisher of one is gone, `on_moved` when
-    the client is to continue a durable subscription at another broker, `on_refused` when an unconfirmed event failed.
+    the client is to continue a durable subscription at another broker.
     """
 
     # A broker has one for each of tens of thousands of connections.
     __slots__ = (
         "_advertised",
         "_advertisement_leases",
-        "_busy",
         "_complete",
-        "_confirm_timer",
         "_flow",
         "_host",
         "_is_open",
-        "_last_publication",
-        "_latency",
         "_limits",
-        "_max_event_bytes",
         "_network_requests",
-        "_pending_publications",
-        "_publication_marks",
-        "_publish_grant",
-        "_publisher",
-        "_publishes_all",
         "_quotas",
         "_ready",
         "_receive_grant",
@@ -163,11 +117,10 @@ class Session:
         "on_end",
         "on_moved",
         "on_ready",
-        "on_refused",
         "on_withdrawn",
         "peer",
         "principal",
-        "published",
+        "publications",
         "queries",
         "queues",
     )
@@ -186,7 +139,6 @@ class Session:
         self.peer = ""  # address of the client
         self.instance = ""  # by which a client is known over its connections; empty where it has none
         self.acknowledges_later = False  # its next session acknowledges what this one got
-        self.published = 0  # events, accepted or not
         self.delivery = ClientDelivery(self._host, self._on_queue_over)
         self.queues = self.delivery.by_subscription
         self.on_ready: Callable[[], None] = self._wake
@@ -194,21 +146,14 @@ class Session:
         self.on_cancelled: Callable[[str], None] = lambda name: None
         self.on_withdrawn: Callable[[str, PalioError], None] = self._end_if_empty
         self.on_moved: Callable[[LivesElsewhere], None] = lambda where: self.end(str(where))
-        self.on_refused: OnAnswer | None = None
         self.failure: PalioError | None = None
         self._wanted: dict[str, Filter] = {}
         self._complete: set[str] = set()  # subscriptions that are told of complete stretches
         self._unconfirmed: dict[str, OnAnswer] = {}  # subscriptions that the broker has not confirmed yet
         # Those of them that all brokers are to confirm, and when that is late.
-        self._network_requests: dict[str, tuple[messages.SubscribeClient, asyncio.TimerHandle]] = {}
-        self._publisher = f"{principal.name}/{publisher}" if publisher else client
-        self._max_event_bytes = self._limits.event_bytes  # a computed property, read for every event
-        self._last_publication = 0
-        self._latency = LatencyProbe(services.confirm_latency)
-        self._pending_publications: dict[int, tuple[Publication, OnAnswer]] = {}
-        self._busy: dict[int, _Busy] = {}  # to be repeated on `Proceed`, by the first number of each
-        self._publication_marks: deque[tuple[float, int]] = deque()  # last publication at some times, since the oldest
-        self._confirm_timer: asyncio.TimerHandle | None = None
+        self._network_requests: dict[str, tuple[client_messages.SubscribeClient, asyncio.TimerHandle]] = {}
+        publication_key = f"{principal.name}/{publisher}" if publisher else client
+        self.publications = Publications(services, client, publication_key, principal)
         self.queries = PendingQueries(self._request)
         self.durable_claims = PendingClaims(
             self._host,
@@ -221,7 +166,6 @@ class Session:
         self._subscription_leases = Leases(self._on_lease_expired)
         self._advertisement_leases = Leases(self.unadvertise)
         self._ready = asyncio.Event()
-        self._publish_grant: ColumnGrant | None = None
         self._receive_grant: ColumnGrant | None = None
         self._is_open = True
         self._apply_grants(principal)
@@ -245,9 +189,9 @@ class Session:
                 self.principal.name, "hold publishers back", "overflow `block` needs the grant may_block"
             )
         granted = effective_filter(wanted, self.principal, self._limits)
-        self._host.matching_costs.check_slow_patterns(self.principal.name, granted)
+        self._host.conditions.costs.check_slow_patterns(self.principal.name, granted)
         if durable:
-            self._host.put_aside.check(durable_client(self.principal, name), name, granted)
+            self._host.conditions.put_aside.check(durable_client(self.principal, name), name, granted)
         check_subscription_quota(self._host, self.principal, self._quotas, name, durable)
         self._quotas.subscriptions.take(self.principal.name)
         delivery_queue: DeliveryQueue | DurableConsumer | None = self.delivery.queue_of_set(set_name)
@@ -271,7 +215,7 @@ class Session:
         self._unconfirmed[name] = on_answer
         # This broker confirms even if the client does not ask: only then does the session know that it stands.
         level: Confirm = "network" if options.confirm == "network" else "edge"
-        request = messages.SubscribeClient(name, granted, level, durable, options.completeness, options.settings)
+        request = client_messages.SubscribeClient(name, granted, level, durable, options.completeness, options.settings)
         if isinstance(delivery_queue, GroupMember):
             delivery_queue.group.await_confirmation(delivery_queue)
         if level == "edge":
@@ -294,7 +238,7 @@ class Session:
         group.join(member, options.group.ack_seconds)
         return member
 
-    def _request_if_pending(self, request: messages.SubscribeClient, on_answer: OnAnswer) -> None:
+    def _request_if_pending(self, request: client_messages.SubscribeClient, on_answer: OnAnswer) -> None:
         # While the barrier held it back, the client may have unsubscribed, and subscribed again under the name.
         if self._unconfirmed.get(request.name) is on_answer:
             self._request(request, self._owner_of(request.name))
@@ -329,7 +273,7 @@ class Session:
             return
         owner = self._owner_of(name)
         self.detach(name)
-        self._request(messages.UnsubscribeClient(name), owner)
+        self._request(client_messages.UnsubscribeClient(name), owner)
         if owner != self.client:
             withdraw_consumers(self._host, owner, name, f"{name!r} was ended by another member of its group")
 
@@ -346,7 +290,8 @@ class Session:
         if name in self._network_requests:
             self._network_requests.pop(name)[1].cancel()
         if delivery_queue is not None:
-            self._host.unblock(delivery_queue)  # nothing will empty it any more, and publishers must not wait for it
+            # Nothing will empty it any more, and publishers must not wait for it.
+            self._host.backpressure.unblock(delivery_queue)
             delivery_queue.close()
 
     def move(self, name: str, homes: Iterable[HomeBroker]) -> None:
@@ -366,7 +311,7 @@ class Session:
         granted = restrict_filter(offered, self.principal.may_publish, self._limits)
         self._advertised.add(name)
         self._advertisement_leases.begin(name, offered.validity)
-        self._request(messages.AdvertiseClient(name, granted))
+        self._request(client_messages.AdvertiseClient(name, granted))
 
     def renew(self, name: str) -> None:
         """Renew the lease of a subscription."""
@@ -381,177 +326,19 @@ class Session:
             raise Refused(f"there is no advertisement {name!r}")
         self._advertised.discard(name)
         self._advertisement_leases.forget(name)
-        self._request(messages.UnadvertiseClient(name))
-
-    def submit(self, body: bytes, header: bytes = b"", on_answer: OnAnswer | None = None) -> None:
-        """Publish an event; with `on_answer` it is confirmed."""
-        body = self._admit(body, header)
-        if self._quotas.has_rate_limit:
-            self._quotas.take_events(self.principal.name, 1)
-        self.published += 1
-        if on_answer is None:
-            self._host.request(self.client, PublishClient(body, header))
-            return
-        if len(self._pending_publications) >= self._flow.window:
-            raise LimitReached("window", self._flow.window, "too many events wait for their confirmation")
-        self._last_publication += 1
-        request = PublishClient(body, header, confirm=True, number=self._last_publication, publisher=self._publisher)
-        self._pending_publications[self._last_publication] = request, on_answer
-        self._latency.begin(self._last_publication)
-        if self._confirm_timer is None:
-            self._watch_confirmations()
-        self._host.request(self.client, request)
-
-    def submit_together(self, bodies: Sequence[bytes], on_answers: Sequence[OnAnswer] = ()) -> None:
-        """Publish all of several events, or none; with `on_answers`, one for each, they are confirmed.
-
-        They may exceed the window while nothing else is pending.
-        """
-        if not bodies:
-            return
-        # All checks come before anything is counted or handed over: all or none.
-        self._submit_admitted([self._admit(body, b"") for body in bodies], on_answers)
-
-    def _submit_admitted(self, admitted: Sequence[bytes], on_answers: Sequence[OnAnswer]) -> None:
-        pending, window = self._pending_publications, self._flow.window
-        if pending and len(pending) + len(on_answers) > window:
-            raise LimitReached("window", window, "too many events wait for their confirmation")
-        self._quotas.take_events(self.principal.name, len(admitted))
-        self.published += len(admitted)
-        if not on_answers:
-            self._request(PublishBatch(tuple(PublishClient(body) for body in admitted)))
-            return
-        first = self._last_publication + 1
-        self._last_publication += len(admitted)
-        request = PublishBatch(
-            tuple(
-                PublishClient(body, confirm=True, number=number, publisher=self._publisher)
-                for number, body in enumerate(admitted, first)
-            )
-        )
-        self._latency.begin(first)
-        for each, on_answer in zip(request.events, on_answers, strict=True):
-            pending[each.number] = request, on_answer
-        if self._confirm_timer is None:
-            self._watch_confirmations()
-        self._request(request)
-
-    def submit_columns(self, body: bytes, on_answer: OnAnswer | None = None) -> None:
-        """Publish a batch of events, all or none; with `on_answer` they are confirmed, by one answer for all."""
-        batch = decode_batch(body, self._limits.event)
-        most = self._limits.batch_events
-        if len(batch) > most:
-            raise LimitReached("batch_events", most, f"a batch of {len(batch):,} events")
-        admitted = batch
-        if not self._publishes_all:
-            if self._publish_grant is None:
-                self._publish_grant = ColumnGrant(self.principal.may_publish)
-            admitted = batch_published_by(self.principal, batch, self._publish_grant)
-        bodies = None
-        if admitted.event_bytes()[0] > self._max_event_bytes:  # by its upper bound; so each is looked at
-            bodies = bodies_of(admitted)
-            longest = max(map(len, bodies))
-            if longest > self._max_event_bytes:
-                raise LimitReached("event_bytes", self._max_event_bytes, f"an event of {longest:,} bytes")
-        if on_answer is None:
-            if self._quotas.has_rate_limit:
-                self._quotas.take_events(self.principal.name, len(batch))
-            self.published += len(batch)
-            self._host.request(
-                self.client, BatchRequest(admitted, body if admitted is batch else encode_batch(admitted))
-            )
-            return
-        # The log has an entry for each event: from here on they are single ones, which one write takes together.
-        bodies = bodies_of(admitted) if bodies is None else bodies
-        self._submit_admitted(bodies, [answer_together(len(bodies), on_answer)] * len(bodies))
-
-    def _admit(self, body: bytes, header: bytes) -> bytes:
-        """The body of an event as this client may publish it; an error where it may not, or where it is too long."""
-        if not self._publishes_all:
-            event = codec.decode_event(body, self._limits.event)
-            permitted = published_by(self.principal, event)
-            body = body if permitted is event else codec.encode_event(permitted)
-            check_annotation(self.principal, header)
-        length = len(body) + len(header)
-        if length > self._max_event_bytes:
-            raise LimitReached("event_bytes", self._max_event_bytes, f"an event of {length:,} bytes")
-        return body
-
-    def _answer_publication(self, number: int, error: PalioError | None) -> None:
-        self._latency.end(number)
-        _, on_answer = self._pending_publications.pop(number, (None, _ignore))
-        on_answer(error)
-
-    def _refuse_publication(self, refusal: messages.Refused) -> None:
-        if refusal.number not in self._pending_publications:  # of an unconfirmed event
-            self._host.drops["refused"] += 1
-            if self.on_refused is not None:
-                self.on_refused(error_of_refusal(refusal.kind, refusal.reason))
-        elif refusal.kind == "busy":  # stays pending: no answer is the backpressure on its publisher
-            request = self._pending_publications[refusal.number][0]
-            self._busy[refusal.number] = _Busy(request, refusal.reason)
-            self._host.set_waiting(self.client, True)
-        else:
-            self._answer_publication(refusal.number, error_of_refusal(refusal.kind, refusal.reason))
-
-    def _repeat_busy(self) -> None:
-        busy, self._busy = self._busy, {}
-        self._host.set_waiting(self.client, False)
-        for number in sorted(busy):  # in the order of publication: those that wait for others may come between
-            self._request(busy[number].request)
-
-    def _watch_confirmations(self) -> None:
-        """Look at the pending publications now and then, for as long as there are any.
-
-        Marks of the last number at some times cost nothing for each publication, where a timer of its own would.
-        """
-        self._publication_marks.append((self._host.now(), self._last_publication))
-        seconds = self._flow.confirm_seconds / _CONFIRM_CHECKS
-        self._confirm_timer = asyncio.get_running_loop().call_later(seconds, self._check_confirmations)
-
-    def _check_confirmations(self) -> None:
-        self._confirm_timer = None
-        oldest, last = self._host.now() - self._flow.confirm_seconds, 0
-        while self._publication_marks and self._publication_marks[0][0] <= oldest:
-            _, last = self._publication_marks.popleft()
-        late = [number for number in self._pending_publications if number <= last]
-        reasons = {number: self._take_reason(number) for number in late}
-        for number in late:
-            self._answer_publication(number, ConfirmTimeout(self._flow.confirm_seconds, reasons[number]))
-        if self._pending_publications and self._is_open:
-            self._watch_confirmations()
-        else:
-            self._publication_marks.clear()
-
-    def _take_reason(self, number: int) -> str:
-        """What a late publication waits for; one that waits for room is not repeated any more."""
-        for first, busy in list(self._busy.items()):
-            if first <= number < first + busy.events:
-                if number == first + busy.events - 1:
-                    del self._busy[first]
-                    self._host.set_waiting(self.client, bool(self._busy))
-                return busy.reason
-        return f"{self._host.confirmations_wait_for}; it may still be accepted"
+        self._request(client_messages.UnadvertiseClient(name))
 
     def _apply_grants(self, principal: Principal) -> None:
         self.principal = principal
         self.may_receive_all = principal.may_subscribe == Filter.everything
-        # The events of an unrestricted publisher are not decoded here at all.
-        may_publish_all = principal.may_publish == Filter.everything and ANY_SOURCE in principal.sources
-        self._publishes_all = may_publish_all and principal.may_annotate and self._limits.is_event_usual
-        self._publish_grant = self._receive_grant = None  # made again when the next batch needs them
+        self._receive_grant = None  # made again when the next batch needs it
+        self.publications.configure(principal, self._limits, self._flow)
 
     def change_limits(self, limits: BrokerLimits, flow: Flow) -> None:
         """Apply changed limits to what the client asks from now on."""
         self._limits = limits
         self._flow = flow
-        self._max_event_bytes = limits.event_bytes
         self._apply_grants(self.principal)
-
-    @property
-    def pending_publications(self) -> int:
-        """Number of confirmed events without an answer yet."""
-        return len(self._pending_publications)
 
     def revise(self, principal: Principal | None) -> None:
         """Apply changed grants, also to events that wait already; None ends the session: the principal was removed."""
@@ -567,7 +354,7 @@ class Session:
         # A subscription under a known name replaces its filter at the broker; the queue stays.
         for name, granted in revision.replace.items():
             durable = isinstance(self.queues[name], DurableConsumer)
-            request = messages.SubscribeClient(name, granted, "no", durable, name in self._complete)
+            request = client_messages.SubscribeClient(name, granted, "no", durable, name in self._complete)
             self._request(request, self._owner_of(name))
         for delivery_queue in self.delivery.queues():
             delivery_queue.retain(lambda event: revision.keeps(codec.decode_event(event.body)))
@@ -623,15 +410,10 @@ class Session:
             self.detach(name)
         # Before `ClientGone`: events that are still under way to this client count as dropped from now on.
         self._host.clients.pop(self.client, None)
-        self._host.matching_costs.remove_client(self.client)
+        self._host.conditions.costs.remove_client(self.client)
         self._host.enqueue(ClientGone(self.client))
         self._advertisement_leases.close()
-        publications, self._pending_publications, self._busy = self._pending_publications, {}, {}
-        self._host.set_waiting(self.client, False)
-        if self._confirm_timer is not None:
-            self._confirm_timer.cancel()
-        for _, on_answer in publications.values():
-            on_answer(gone)
+        self.publications.close(gone)
         self.queries.close(gone)
         self.durable_claims.close(gone)
         self._wake()
@@ -650,7 +432,7 @@ class Session:
     async def publish(self, body: bytes) -> None:
         """Publish an event, and wait until it is confirmed."""
         done, on_answer = answer_future()
-        self.submit(body, on_answer=on_answer)
+        self.publications.submit(body, on_answer=on_answer)
         await done
 
     async def next_batch(self, most: int = 1024) -> list[Delivered]:
@@ -692,7 +474,7 @@ class Session:
 
     def _on_queue_over(self, delivery_queue: DeliveryQueue) -> None:
         if delivery_queue.overflow == "block":
-            self._host.block(delivery_queue, self._flow.block_seconds, self.principal.name)
+            self._host.backpressure.block(delivery_queue, self._flow.block_seconds, self.principal.name)
         elif self.failure is None:
             self.failure = LimitReached(
                 "queue", delivery_queue.limits.events, f"too many events wait for {delivery_queue.name!r}"
@@ -702,29 +484,29 @@ class Session:
     def answer(self, answer: Answer) -> None:
         match answer:
             # Publications have numbers above zero, queries those below.
-            case messages.Accepted(number) if number > 0:
-                self._answer_publication(number, None)
-            case messages.Accepted(number):
+            case client_messages.Accepted(number) if number > 0:
+                self.publications.answer(number, None)
+            case client_messages.Accepted(number):
                 self.queries.answer(number, None)
-            case messages.Past(number):
+            case client_messages.Past(number):
                 self.queries.answer(number, answer)
-            case messages.Refused(number=number) if number < 0:
+            case client_messages.Refused(number=number) if number < 0:
                 self.queries.answer(number, error_of_refusal(answer.kind, answer.reason))
-            case messages.Refused(name=name) if name in self._unconfirmed:
+            case client_messages.Refused(name=name) if name in self._unconfirmed:
                 on_answer = self._unconfirmed[name]
                 self.detach(name)
                 on_answer(error_of_refusal(answer.kind, answer.reason))
-            case messages.Refused():
-                self._refuse_publication(answer)
-            case messages.Proceed():
-                self._repeat_busy()
-            case messages.Confirmed(name):
+            case client_messages.Refused():
+                self.publications.refuse(answer)
+            case client_messages.Proceed():
+                self.publications.repeat_busy()
+            case client_messages.Confirmed(name):
                 self._on_confirmed(name)
-            case messages.Cancelled(name):
+            case client_messages.Cancelled(name):
                 self.on_cancelled(name)
-            case messages.Complete():
+            case client_messages.Complete():
                 self.delivery.offer_stretch(answer)
-            case messages.Claimed():
+            case client_messages.Claimed():
                 self.durable_claims.answer(answer)
 
     def permitted(self, past: Past) -> Past:

@@ -58,6 +58,9 @@ class Settings:
     propagation: str = "identity"
     forwarding: str = "content"
     advertisements: bool = False
+    tables: str = "hard"
+    crash_log: str = "none"
+    paths: str = "tree"
     options: Mapping[str, Any] = field(default_factory=lambda: {"circles": True})
     heartbeat: float = 5.0
     watch: float = 2.0  # seconds between checks of the principals file and measurements of rates
@@ -85,7 +88,9 @@ class Settings:
     def combination(self) -> Combination:
         """The routing strategies; `IllegalCombination` where they do not go together."""
         sealed = {} if self.sealing_keys is None else {"sealed": True}
-        return Combination(self.propagation, self.forwarding, self.advertisements, options={**self.options, **sealed})
+        options = {**self.options, **sealed}
+        upkeep = self.tables, self.crash_log, self.paths
+        return Combination(self.propagation, self.forwarding, self.advertisements, *upkeep, options)
 
     def with_changes(self, given: Mapping[str, Any]) -> Settings:
         """A copy with some settings replaced, given as a TOML file or a command line has them."""

@@ -27,7 +27,9 @@ def read_settings(path: Path, before: Settings) -> Settings:
         table = tomllib.loads(text)
     except OSError as error:
         raise InputError(str(path), error.strerror or str(error)) from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except UnicodeDecodeError as error:
+        raise InputError(str(path), f"not UTF-8 text, at byte {error.start:,}") from None
+    except tomllib.TOMLDecodeError as error:
         raise InputError(str(path), str(error)) from None
     try:
         return before.with_changes(table)

@@ -36,6 +36,9 @@ def status_of(server: Server) -> dict[str, Any]:
             "propagation": server.settings.propagation,
             "forwarding": server.settings.forwarding,
             "advertisements": server.settings.advertisements,
+            "tables": server.settings.tables,
+            "crash_log": server.settings.crash_log,
+            "paths": server.settings.paths,
         },
         "neighbours": server.neighbours.describe(),
         "clients": [
@@ -45,7 +48,7 @@ def status_of(server: Server) -> dict[str, Any]:
         "subscriptions": sum(len(each.numbers) for each in queues) + len(durable),
         "queued": sum(each.queued for each in queues) + sum(each.waiting.events for each in durable),
         "dead_letters": server.store.dead_letters.size().events,
-        "is_blocked": host.is_blocked,
+        "is_blocked": host.backpressure.is_blocked,
         "blocked_by": [_describe_blocking(session, queue) for session, queue in _blocking(server)],
         "confirm_latency": server.confirm_latency.describe(),
         "away_seconds": server.away.update(host.delivery_status()["away"]),
@@ -58,9 +61,9 @@ def status_of(server: Server) -> dict[str, Any]:
         "rates": server.rates,
         "counts": dict(host.counts),
         "drops": dict(host.drops),
-        "slowest": host.matching_costs.describe_slowest(_MAX_SLOWEST),
-        "matching_seconds": host.matching_costs.total_seconds,
-        "put_aside": host.put_aside.describe(),
+        "slowest": host.conditions.costs.describe_slowest(_MAX_SLOWEST),
+        "matching_seconds": host.conditions.costs.total_seconds,
+        "put_aside": host.conditions.put_aside.describe(),
         "refusals": dict(server.refusals.counts),
         "failed_handshakes": dict(server.handshakes.failures),
         "arrivals": dict(server.arrivals),
@@ -69,11 +72,11 @@ def status_of(server: Server) -> dict[str, Any]:
 
 def _blocking(server: Server) -> Iterator[tuple[Session, DeliveryQueue]]:
     """The full queues that hold confirmed publishers back."""
-    if not server.host.is_blocked:
+    if not server.host.backpressure.is_blocked:
         return
     for session in server.sessions:
         for queue in session.delivery.queues():
-            if isinstance(queue, DeliveryQueue) and server.host.is_blocked_by(queue):
+            if isinstance(queue, DeliveryQueue) and server.host.backpressure.is_blocked_by(queue):
                 yield session, queue
 
 
@@ -99,7 +102,7 @@ def _describe_client(server: Server, session: Session) -> dict[str, Any]:
         "app": session.app,
         "principal": session.principal.name,
         "address": session.peer,
-        "published": session.published,
+        "published": session.publications.count,
         "subscriptions": [
             {"name": queue.name, "queued": queue.queued, "taken": queue.taken, "dropped": queue.dropped}
             for queue in session.delivery.queues()

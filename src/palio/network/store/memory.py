@@ -37,6 +37,7 @@ from palio.network.store.interface import (
     queue_bounds,
 )
 from palio.routing import codec
+from palio.routing.client_messages import AdvertiseClient, SubscribeClient, UnadvertiseClient, UnsubscribeClient
 from palio.routing.effects import (
     BrokerStanding,
     Client,
@@ -47,14 +48,7 @@ from palio.routing.effects import (
     Queued,
     Record,
 )
-from palio.routing.messages import (
-    AdvertiseClient,
-    EventId,
-    Publish,
-    SubscribeClient,
-    UnadvertiseClient,
-    UnsubscribeClient,
-)
+from palio.routing.messages import EventId, Publish
 
 _MAX_NODE_NUMBER: Final = 2**32 - 1
 

@@ -40,8 +40,9 @@ from palio.network.store.transaction import (
 )
 from palio.network.store.writer import MICROSECONDS, Writer
 from palio.routing import codec
+from palio.routing.client_messages import AdvertiseClient, SubscribeClient
 from palio.routing.effects import BrokerStanding, Client, HomeInterest, Logged, Record
-from palio.routing.messages import AdvertiseClient, EventId, Publish, SubscribeClient
+from palio.routing.messages import EventId, Publish
 
 
 class SqliteStore:

@@ -35,6 +35,7 @@ from palio.network.store.interface import (
     queue_bounds,
 )
 from palio.routing import codec
+from palio.routing.client_messages import AdvertiseClient, SubscribeClient, UnadvertiseClient, UnsubscribeClient
 from palio.routing.durable_settings import DurableSettings
 from palio.routing.effects import (
     BrokerStanding,
@@ -46,14 +47,7 @@ from palio.routing.effects import (
     Queued,
     Record,
 )
-from palio.routing.messages import (
-    AdvertiseClient,
-    EventId,
-    Publish,
-    SubscribeClient,
-    UnadvertiseClient,
-    UnsubscribeClient,
-)
+from palio.routing.messages import EventId, Publish
 
 QueueKey: TypeAlias = tuple[Client, str]
 # By which a stored digest is known to be the one that this program would compute.

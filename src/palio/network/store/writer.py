@@ -34,8 +34,8 @@ from palio.network.store.interface import Acknowledged, DeadLettersRemoved, OnWr
 from palio.network.store.schema import store_error
 from palio.network.store.transaction import Ledger, Transaction
 from palio.network.store.wal_checkpoint import WalCheckpoints
+from palio.routing.client_messages import UnadvertiseClient, UnsubscribeClient
 from palio.routing.effects import Finished, Logged, Queued, Record
-from palio.routing.messages import UnadvertiseClient, UnsubscribeClient
 
 _MAX_GROUP_SUBMISSIONS: Final = 2_000  # of one transaction
 _MAX_GROUP_BYTES: Final = 16 * 2**20  # of the events of one transaction

@@ -18,6 +18,7 @@ import msgspec
 
 from palio.events import Event
 from palio.filters.filter import Filter
+from palio.routing.client_messages import PublishClient
 from palio.routing.codec import Arrival
 from palio.routing.combinations import Combination
 from palio.routing.delivery.delivery_attempts import DeliveryAttempts
@@ -49,7 +50,7 @@ from palio.routing.effects import (
     Remembered,
     SetTimer,
 )
-from palio.routing.messages import LOCAL, Acknowledge, DeliveryTag, EventId, Publish, PublishClient, Reach
+from palio.routing.messages import LOCAL, Acknowledge, DeliveryTag, EventId, Publish, Reach
 
 RETRY_TIMER: Final = "retry"
 _RETRY_SECONDS: Final = 0.5  # until events whose attempt was not whole are tried again, where all are in reach
@@ -64,6 +65,7 @@ class DurableDelivery:
         "_echo_asked",
         "_effects",
         "_incarnation",
+        "_is_heard_refused",
         "_is_timed",
         "_log",
         "_needs_echo",
@@ -108,6 +110,7 @@ class DurableDelivery:
         self._echo_asked = self._echo_answered = 0
         self._reach_version = 0
         self._is_timed = False
+        self._is_heard_refused = False  # by the disk: records of other brokers
         self._writing: dict[int, list[Entry]] = {}
         self.has_durable = False  # a plain attribute: it is read for every event
         # A broker with unfinished events routes them in its first batch, without any input for them.
@@ -136,16 +139,34 @@ class DurableDelivery:
         """All that came by a link is about to come again."""
         self.is_dirty = True
         self._attempts.on_reach_lost(link)
-        self.reachable.forget(link)
+        self.reachable.restart(link)
 
     def on_reach(self, link: int, message: Reach) -> None:
         self.is_dirty = True
+        if not self.reachable.counts(link, message):
+            return
         if message.removed:
             # Attempts that were sent there may miss these brokers: no acknowledgement of them counts as whole now.
             self._attempts.on_reach_lost(link)
             self.reachable.remove(link, message.removed)
         self.reachable.add(link, message.added)
         self.expected.learn(self.reachable.standings())
+
+    # Where filters go only towards the root of a hierarchy, a home is in reach of a neighbour that has its filters, or
+    # that sends all events this way. Each candidate may change which of the two it is. So what a neighbour reaches
+    # counts only if it was sent after the last candidate in either direction, and with it the filters.
+
+    def on_candidate_sent(self, link: int) -> None:
+        """The neighbour may become the parent or a child: what it reaches counts when it has answered."""
+        self.is_dirty = True
+        self._attempts.on_reach_lost(link)
+        self.reachable.ask(link)
+
+    def on_candidate(self, link: int) -> None:
+        """Answer with all that is in reach here; what the neighbour reaches follows its candidate."""
+        self.is_dirty = True
+        self._attempts.on_reach_lost(link)
+        self.reachable.answer(link)
 
     def on_acknowledge(self, link: int, message: Acknowledge) -> None:
         self.is_dirty = True
@@ -229,7 +250,7 @@ class DurableDelivery:
         self.is_dirty = True
         event = arrival.message
         if event.kept is None:
-            self.queues.take(recipients, event)
+            self.queues.take(recipients, event, arrival.interface)
             return
         identity, attempt = event.kept.identity, event.kept.attempt
         # Only the broker that accepted an event knows all home brokers that it must reach.
@@ -237,7 +258,7 @@ class DurableDelivery:
         self._short.discard(event.id)
         # Where a queue is full the attempt ends as not whole, and the broker that accepted the event retries for that
         # queue: nothing is held in memory here.
-        is_whole = self.queues.take_durable(recipients, event, identity) and is_whole
+        is_whole = self.queues.take_durable(recipients, event, identity, arrival.interface) and is_whole
         is_written = self.queues.is_written(identity, event.id, attempt)
         self._attempts.begin(event.id, attempt, arrival.interface, links, is_written, is_whole)
 
@@ -285,14 +306,20 @@ class DurableDelivery:
         self._update_away()
         self._log.spill_ended()
         # A write is all or none: one for the queues must not fail the log with it.
-        heard: tuple[Entry, ...] = (*self.expected.take_unwritten(), *self.interests.take_unwritten())
-        for records in ([*heard, *self._log.take_unwritten()], self.queues.take_unwritten()):
+        logged = self._log.take_unwritten()
+        heard: tuple[Entry, ...] = ()
+        # What was heard of others and refused by the disk waits for the timer: tried again at once, it would be for
+        # ever.
+        if logged or not self._is_heard_refused:
+            heard = *self.expected.take_unwritten(), *self.interests.take_unwritten()
+        for records in ([*heard, *logged], self.queues.take_unwritten()):
             if records:
                 self._write(records)
         self._log.proceed()
         self._log.fetch()
         # What is for a broker out of reach has no timer: it is released from the spill when reachability changes.
-        if self._log.has_retries and self._has_echo and not self._is_timed:
+        has_retries = self._is_heard_refused or (self._log.has_retries and self._has_echo)
+        if has_retries and not self._is_timed:
             self._is_timed = True
             self._effects.append(SetTimer(RETRY_TIMER, _RETRY_SECONDS))
 
@@ -328,15 +355,17 @@ class DurableDelivery:
                 self._log.on_write_failed(record, failure.reason, failure.kind)
             elif isinstance(record, BrokerStanding):
                 self.expected.on_write_failed(record)
+                self._is_heard_refused = True
             elif isinstance(record, HomeInterest):
                 self.interests.on_write_failed(record)
+                self._is_heard_refused = True
             elif isinstance(record, Queued):
                 for id, attempt in self.queues.on_write_failed(record):
                     self._attempts.on_write_failed(id, attempt, self._node)
 
     def on_timer(self) -> None:
         self.is_dirty = True
-        self._is_timed = False
+        self._is_timed = self._is_heard_refused = False
         self._log.retry()
         self._log.probe()
 

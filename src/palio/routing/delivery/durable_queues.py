@@ -12,6 +12,7 @@ its neighbours have sent them again.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
@@ -72,11 +73,11 @@ class DurableQueues:
         elif not is_full:
             self._full.discard((client, name))
 
-    def take(self, recipients: Sequence[Recipient], event: Publish) -> None:
+    def take(self, recipients: Sequence[Recipient], event: Publish, link: int) -> None:
         """Deliver or queue an event that is not confirmed; queues that are full go without it."""
         passing, durable = self._split(recipients)
         if passing:
-            self._effects.append(Deliver(passing, event))
+            self._effects.append(Deliver(passing, event, link))
         for client, names in durable:
             room = tuple(name for name in names if (client, name) not in self._full)
             if room:
@@ -88,7 +89,7 @@ class DurableQueues:
         """Whether one of the queues that an event is for is full."""
         return bool(self._full) and any((client, name) in self._full for client, names in recipients for name in names)
 
-    def take_durable(self, recipients: Sequence[Recipient], event: Publish, identity: Key) -> bool:
+    def take_durable(self, recipients: Sequence[Recipient], event: Publish, identity: Key, link: int) -> bool:
         """Deliver and queue a durable event, unless an earlier attempt has done so; False where a queue refuses it.
 
         Queues that are not full take it all the same: each has a key of its own then, by which a later attempt knows
@@ -99,7 +100,7 @@ class DurableQueues:
             return True
         passing, durable = self._split(recipients)
         if self.is_blocked(durable):
-            self._take_part(passing, durable, event, identity)
+            self._take_part(passing, durable, event, identity, link)
             return False
         # Added before the write, so that a second attempt in the meantime is a duplicate; `on_write_failed` takes the
         # key out again.
@@ -114,11 +115,11 @@ class DurableQueues:
             self._writing[identity] = []
             self._count_inversions(event.id)
         if passing and is_first:
-            self._effects.append(Deliver(passing, event))
+            self._effects.append(Deliver(passing, event, link))
         return True
 
     def _take_part(
-        self, passing: tuple[Recipient, ...], durable: list[Recipient], event: Publish, identity: Key
+        self, passing: tuple[Recipient, ...], durable: list[Recipient], event: Publish, identity: Key, link: int
     ) -> None:
         """Queue an event where there is room, before the attempt that completes it."""
         for client, names in durable:
@@ -132,7 +133,7 @@ class DurableQueues:
         if mark not in self._window:
             self._window.add(mark)
             if passing:
-                self._effects.append(Deliver(passing, event))
+                self._effects.append(Deliver(passing, event, link))
 
     def _without(self, client: Client, names: Iterable[str], identity: Key) -> list[str]:
         """The queues among some that have not taken an event in part."""
@@ -163,6 +164,8 @@ class DurableQueues:
             self._window.discard(queue_key(identity))
             for name in record.names:
                 self._window.discard(part_key(identity, record.client, name))
+            # The event was delivered to the subscriptions that are not durable: another attempt must not do so again.
+            self._window.add(part_key(identity, "", ""))
         return self.on_written(record)
 
     def _split(self, recipients: Sequence[Recipient]) -> tuple[tuple[Recipient, ...], list[Recipient]]:
@@ -188,12 +191,14 @@ class DurableQueues:
 class ReachableBrokers:
     """The home and log brokers behind each link, with their standing, and those that neighbours were sent."""
 
-    __slots__ = ("_behind", "_effects", "_is_dirty", "_sent", "version")
+    __slots__ = ("_answers", "_asked", "_behind", "_effects", "_is_dirty", "_sent", "version")
 
     def __init__(self, effects: list[Effect]) -> None:
         self._effects = effects
         self._behind: dict[int, dict[int, int]] = {}  # by broker: the links by which it is reached, with its standing
         self._sent: dict[int, dict[int, int]] = {}  # by link: the brokers that its neighbour was sent
+        self._asked: Counter[int] = Counter()  # by link: the answers that are awaited before what it sends counts
+        self._answers: Counter[int] = Counter()  # by link: the answers that are due
         self._is_dirty = False
         self.version = 0  # grows whenever more can be reached
 
@@ -217,8 +222,36 @@ class ReachableBrokers:
         self._is_dirty = True
 
     def close_link(self, link: int) -> None:
-        self._sent.pop(link, None)
+        for state in (self._sent, self._asked, self._answers):
+            state.pop(link, None)
         self.forget(link)
+
+    def ask(self, link: int) -> None:
+        """Forget what is behind a link until the neighbour answers, and send it all that is in reach here."""
+        self.forget(link)
+        self._asked[link] += 1
+        self._resend(link)
+
+    def answer(self, link: int) -> None:
+        """Forget what is behind a link until it is sent again, and answer with all that is in reach here."""
+        self.forget(link)
+        self._answers[link] += 1
+        self._resend(link)
+
+    def counts(self, link: int, message: Reach) -> bool:
+        """Whether no answer is awaited any more that would follow this message."""
+        self._asked[link] = max(self._asked[link] - message.answers, 0)
+        return not self._asked[link]
+
+    def restart(self, link: int) -> None:
+        """Forget what is behind a link; the neighbour is about to send it again, and answers nothing from before."""
+        self._asked.pop(link, None)
+        self.forget(link)
+
+    def _resend(self, link: int) -> None:
+        if link in self._sent:
+            self._sent[link] = {}
+            self._is_dirty = True
 
     def forget(self, link: int) -> None:
         """Take back all that was behind a link, until it is sent again."""
@@ -255,8 +288,9 @@ class ReachableBrokers:
             behind = self._behind_others(link)
             came = tuple((broker, standing) for broker, standing in behind.items() if sent.get(broker) != standing)
             sent.update(came)
-            if came:
-                self._effects.append(Send((link,), Reach(came, ())))
+            answers = self._answers.pop(link, 0)
+            if came or answers:
+                self._effects.append(Send((link,), Reach(came, (), answers)))
 
     def _behind_others(self, link: int) -> dict[int, int]:
         """The brokers that a neighbour reaches by way of this one."""

@@ -17,6 +17,7 @@ from hashlib import blake2b
 from typing import Final, Generic, NamedTuple, TypeVar
 
 from palio.events import Event
+from palio.routing.client_messages import Accepted, Proceed, Refusal, Refused
 from palio.routing.codec import decode_event
 from palio.routing.delivery.home_interests import HomeInterests
 from palio.routing.delivery.spill import Spill
@@ -32,18 +33,7 @@ from palio.routing.effects import (
     LoggedDeadLetter,
     Reply,
 )
-from palio.routing.messages import (
-    UNKNOWN_AGE,
-    Accepted,
-    AttemptOutcome,
-    DeliveryTag,
-    EventId,
-    Key,
-    Proceed,
-    Publish,
-    Refusal,
-    Refused,
-)
+from palio.routing.messages import UNKNOWN_AGE, AttemptOutcome, DeliveryTag, EventId, Key, Publish
 
 _Key = TypeVar("_Key")
 _IN_TRANSIT: Final = b""  # in place of a destination: events under way, whatever they are for
@@ -291,7 +281,7 @@ class EventLog:
         self._window.add(logged.key)
         self._hold(event)
         confirming = self._confirming.pop(_identity(logged), ())
-        self._effects += [Reply(client, Accepted(number)) for client, number in confirming]
+        self._effects += [Reply(client, Accepted(number), event.id) for client, number in confirming]
 
     def on_write_failed(self, logged: Logged, reason: str, kind: Refusal) -> None:
         self._decoded.pop(logged.event.id, None)

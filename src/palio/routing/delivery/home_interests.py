@@ -133,12 +133,16 @@ class HomeInterests:
 
     def take_announcements(self) -> list[Announce]:
         """The announcements that are due."""
-        dirty, self._dirty = sorted(self._dirty), set()
+        dirty: dict[int, list[Key]] = {bucket: [] for bucket in sorted(self._dirty)}
+        self._dirty.clear()
+        for key in self._own if dirty else ():
+            if (keys := dirty.get(_bucket_of(key))) is not None:
+                keys.append(key)
         made = []
-        for bucket in dirty:
-            interests = tuple(each for key, each in sorted(self._own.items()) if _bucket_of(key) == bucket)
+        for bucket, keys in dirty.items():
             self._version += 1
-            data = codec.encode_any(_Bucket(interests if len(interests) <= _MAX_DURABLES_PER_BUCKET else None))
+            is_bounded = len(keys) <= _MAX_DURABLES_PER_BUCKET
+            data = codec.encode_any(_Bucket(tuple(self._own[key] for key in sorted(keys)) if is_bounded else None))
             if len(data) > _MAX_BUCKET_BYTES:
                 data = codec.encode_any(_Bucket(None))
             made.append(Announce(f"{INTEREST_TOPIC}{self._node} {bucket}", self._version, data))

@@ -27,15 +27,9 @@ from typing import Final, NamedTuple, TypeVar
 from msgspec.structs import force_setattr, replace
 
 from palio.errors import InvalidArgument
+from palio.routing.client_messages import PublishBatch, PublishClient
 from palio.routing.effects import BatchRequest, Input, LinkDown, LinkUp, Received, Requested
-from palio.routing.messages import (
-    UNKNOWN_AGE,
-    ClockReference,
-    Publish,
-    PublishBatch,
-    PublishClient,
-    PublishColumns,
-)
+from palio.routing.messages import UNKNOWN_AGE, ClockReference, Publish, PublishColumns
 
 _Events = TypeVar("_Events", bound=Publish | PublishColumns)
 

@@ -37,7 +37,7 @@ from palio.errors import EventError, PalioError, PipelineError
 from palio.events import Event, quote_segment
 from palio.events.arrow import read_column
 from palio.filters.filter import Filter
-from palio.network.client.broker import LoggedEvent
+from palio.network.client.log_pages import LoggedEvent
 from palio.spark.connections import Brokers
 from palio.spark.record_batches import arrow_schema
 from palio.spark.sources.offset_reader import READ_OPTIONS, OffsetReader, OffsetStreamReader, ReadOptions, check_options
