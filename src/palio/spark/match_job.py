@@ -23,6 +23,7 @@ import pyarrow as pa
 
 from palio.errors import InvalidSubscription, PipelineError
 from palio.events.names import join_path, list_first
+from palio.events.values import XML_ATTRIBUTE
 from palio.matching.matcher import Matcher
 from palio.matching.subscription import Subscription
 from palio.spark.argument_checks import check_names
@@ -86,6 +87,7 @@ def match(
     columns: Sequence[str] | None = None,
     subscription_columns: Sequence[str] = (),
     json: Sequence[str] = (),
+    xml: str | None = None,
     on_error: OnError = "quarantine",
     plan: Plan = "auto",
     memory: int | str | None = None,
@@ -98,8 +100,8 @@ def match(
     event, matched or not, with an array of ids in `subscription_ids`. `numbers` gives the subscriptions' numbers in
     place of their ids. `columns` are those of the events' columns that are kept, by default all;
     `subscription_columns` are further columns of the subscriptions that each match has (`["priority"]`), by default
-    none; `json` names columns whose texts hold JSON objects. Numeric ids of a DataFrame and chosen columns have the
-    types that they have there.
+    none; `json` names columns whose texts hold JSON objects, and `xml` the column that XPath subscriptions ask about,
+    `xml` unless given. Numeric ids of a DataFrame and chosen columns have the types that they have there.
 
     `plan` is "broadcast" (one index, on every executor), "rendezvous" (the index in buckets, events and subscriptions
     meet in a shuffle; a `Rendezvous` has its options) or, by default, whichever fits: broadcast where the index takes
@@ -107,6 +109,9 @@ def match(
     """
     check_events(events)
     check_chosen(subscription_columns, per_event)
+    if xml is not None:
+        columns = events.columns if columns is None else columns
+        events = _with_document(events, xml)
     spark = events.sparkSession
     choose_worker_python(spark)
     available = index_memory_bytes(spark, memory)
@@ -124,6 +129,17 @@ def match(
     if isinstance(gathered, Wants):
         return _broadcast(events, gathered, kept, projection, output, per_event)
     return _rendezvous(events, gathered, kept, projection, output, per_event, plan, available)
+
+
+def _with_document(events: DataFrame, column: Any) -> DataFrame:
+    """The events with a column of XML text under the name by which XPath subscriptions ask for it."""
+    if not isinstance(column, str) or column not in events.columns:
+        raise PipelineError(f"xml names a column of XML text; there is no {column!r}, but {', '.join(events.columns)}")
+    if column == XML_ATTRIBUTE:
+        return events
+    if XML_ATTRIBUTE in events.columns:
+        raise PipelineError(f"xml names {column}, but there is a column {XML_ATTRIBUTE} too; drop or rename one")
+    return events.withColumn(XML_ATTRIBUTE, events[column])
 
 
 def _applied_casts(casts: ImplicitCasts, gathered: Wants | SubscriptionFrame) -> ImplicitCasts:
