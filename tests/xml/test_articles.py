@@ -1,4 +1,4 @@
-"""Real articles and XPaths: the index finds what libxml2 finds."""
+"""Real articles and XPaths: the index finds what lxml finds."""
 
 from __future__ import annotations
 
@@ -61,10 +61,10 @@ def compare(folder: Path, count: int) -> None:
         assert [texts[number] for number in trie.match(document)] == expected
 
 
-def test_articles_match_the_xpaths_that_libxml2_finds(data_folder: Path) -> None:
+def test_articles_match_the_xpaths_that_lxml_finds(data_folder: Path) -> None:
     compare(data_folder, 1)
 
 
 @pytest.mark.deep
-def test_many_articles_match_the_xpaths_that_libxml2_finds(data_folder: Path) -> None:
+def test_many_articles_match_the_xpaths_that_lxml_finds(data_folder: Path) -> None:
     compare(data_folder, 200)
