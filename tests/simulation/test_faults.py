@@ -261,3 +261,21 @@ def test_shrinking_ends_after_its_bound_with_what_still_fails() -> None:
 
     assert len(shrink(schedule, fails, max_runs=4).faults) > 2
     assert len(tried) == 4
+
+
+@pytest.mark.parametrize("seed", range(7, 15))
+@pytest.mark.parametrize("tables", ["hard", "leases", "stabilising"])
+def test_every_fault_at_once_comes_and_goes_whatever_the_upkeep(tables: str, seed: int) -> None:
+    faults = Faults(seed=seed, crashes=0.1, loss=0.05, drift=1e-4, corruption=0.2)
+    net = Network.tree(31, tables=tables, crash_log="recover", paths="failover", faults=faults)
+    desk = net.subscribe(at=3, where="price > 100")
+    for at in range(5):
+        if net.is_running(at):
+            net.publish(at=at, event={"price": 120})
+        net.run(1.0)
+    net.run()
+    net.heal()
+    net.run()
+    assert all(map(net.is_running, range(31)))
+    assert not net.verdict().wrong
+    assert {each.subscription for each in net.deliveries} <= {desk}

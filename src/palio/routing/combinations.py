@@ -195,7 +195,7 @@ class Combination:
     def kept_seconds(self) -> float | None:
         """How long the tables of a neighbour that is away are kept; None where its link takes them along."""
         if self.tables != "hard":
-            return None  # their own upkeep brings them back
+            return None  # their own upkeep brings them back, so that there is nothing to keep
         kept = (
             self.recovery.outage if isinstance(self.recovery, Recover) else None,
             self.path_upkeep.handover if isinstance(self.path_upkeep, Failover) else None,
@@ -251,12 +251,8 @@ class Combination:
                 "the broker that accepts an event writes both ways to all brokers that want it, which needs group "
                 "forwarding with trees of publishers"
             )
-        if self.crash_log == "recover" and self.tables != "hard":
-            return f"tables of the upkeep {self.tables} are told again by themselves, so that a crash log saves nothing"
         if self.kept_seconds is None:
             return None
-        if self.tables != "hard":
-            return "tables that are renewed or compared become right by themselves, and are not kept for a neighbour"
         if self.propagation == "flooding":
             return "with flooding no filter travels, so that there are no tables to keep"
         if self.is_hierarchical:

@@ -39,7 +39,7 @@ from palio.routing.effects import (
     WorkDone,
 )
 from palio.routing.event_batches import single_deliveries
-from palio.routing.link_sessions import NetworkConstants, Transmit
+from palio.routing.link_sessions import NetworkConstants, NodeEffect, Transmit
 from palio.routing.messages import Publish
 from palio.routing.node import Arrived, Connected, Disconnected, Node, NodeInput
 from palio.routing.sealing import Keyring
@@ -300,6 +300,7 @@ class Engine:
         host.timers = {}
         host.fuse = None
         host.busy_until = 0.0
+        host.is_corrupted = False
         chance, remembered = self.random.random, host.disk.remembered()
         wall = partial(self._wall_clock, host.skew) if self._stamps else None
         clock = partial(self._wall_clock, host.skew)
@@ -438,8 +439,7 @@ class Engine:
         at once."""
         waiting = deque([inputs])
         while waiting and host.node is not None:
-            node = host.node
-            for effect in node.handle_batch(waiting.popleft(), self.now * host.rate):
+            for effect in self._effects_of(host, host.node, waiting.popleft()):
                 # A crash set for later comes between two effects: those already carried out stay.
                 if host.fuse is not None:
                     if host.fuse == 0:
@@ -453,6 +453,16 @@ class Engine:
                 answer = _EFFECT_HANDLERS[type(effect)](self, host, effect)
                 if answer is not None:
                     waiting.append([answer])
+
+    def _effects_of(self, host: Host, node: Node, inputs: Sequence[NodeInput]) -> list[NodeEffect]:
+        try:
+            return node.handle_batch(inputs, self.now * host.rate)
+        except Exception:
+            if not host.is_corrupted:
+                raise
+            self.stop(host)
+            self._on_crash(host.number)
+            return []
 
     def _deliver(self, host: Host, effect: Deliver) -> None:
         self._on_deliver(host.number, effect)

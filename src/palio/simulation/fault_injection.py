@@ -60,6 +60,9 @@ class FaultInjector:
             if count > 0:
                 self._under_way[kind, target] = 0
                 _ENDS[kind](self, target)
+        for host in self._engine.hosts:
+            if host.node is None and host.is_corrupted:
+                self._network.restart(host.number)
         for edge in self._engine.links.edges.values():
             edge.model = replace(edge.model, loss=0.0, duplication=0.0, reordering=0.0)
 

@@ -157,6 +157,7 @@ class Host:
         "disk",
         "fuse",
         "incarnation",
+        "is_corrupted",
         "is_disk_full",
         "node",
         "number",
@@ -177,6 +178,7 @@ class Host:
         self.ways: list[Direction] = []  # outgoing, by the number of the link, from 1
         self.timers: dict[str, int] = {}  # the last setting of each timer
         self.fuse: int | None = None  # effects that are carried out before a crash
+        self.is_corrupted = False  # since its start, with an upkeep that does not mend tables
         self.is_disk_full = False
         self.slowness = 0.0  # seconds for each batch of inputs
         self.busy_until = 0.0  # when the last batch of a slow broker is handled

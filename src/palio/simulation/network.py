@@ -103,8 +103,10 @@ class Network(ObservedNetwork):
         if not isinstance(topology, Topology):
             raise InvalidArgument(f"a network is made of a Topology, not {type(topology).__name__}; or by Network.line")
         _check_seed(seed)
-        chosen: dict[str, Any] = {"circles": True} if topology.has_circles else {}
         given = [name_and_options(each) for each in (propagation, forwarding, tables, crash_log, paths)]
+        # Backups are found where brokers agree on a tree, also where it is the only one.
+        needs_tree = topology.has_circles or given[-1][0] == "failover"
+        chosen: dict[str, Any] = {"circles": True} if needs_tree else {}
         for each in (*_given_options(options), *(own for _, own in given)):
             chosen |= each
         if sealing_keys is not None:
@@ -296,7 +298,8 @@ class Network(ObservedNetwork):
         """Corrupt about a share of the entries in every table of routing, at one broker or at all, as a seed decides.
 
         With `tables="stabilising"` they are right again after `stabilisation_bound` seconds, in which the oracle
-        demands nothing; with other tables it demands nothing any more.
+        demands nothing. With other tables it demands nothing any more, and a broker whose tables contradict each other
+        crashes, as its process would.
         """
         if type(share) not in (int, float) or not 0 <= share <= 1:
             raise InvalidArgument(f"a share of the entries is from 0 to 1, not {share!r:.80}")
@@ -318,6 +321,7 @@ class Network(ObservedNetwork):
             if host.node is not None:
                 random = Random(f"{seed} {host.number}")
                 done.changes.update(corrupt_tables(host.node.broker, share, random).changes)
+                host.is_corrupted = bound is None
         return done
 
     # Clients
