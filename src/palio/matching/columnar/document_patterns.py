@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from functools import cached_property
 from typing import Final
 
+from palio.errors import LimitReached
 from palio.filters.value_predicates import Test, XPath
 from palio.filters.work_limit import MIN_LONG_CHARACTERS, exceeds_limit
 from palio.filters.xml_text import PARSER_STEPS, matcher_of, text_matches
@@ -35,7 +36,10 @@ class DocumentPatterns:
     def codes(self, text: str) -> list[int]:
         """The codes of all tests that hold for a text."""
         if len(self._patterns) > _MAX_WITHOUT_INDEX:
-            return self._indexed_codes(text)
+            try:
+                return self._indexed_codes(text)
+            except LimitReached:
+                pass  # a document with too many different paths for the index, not for single patterns
         found: list[int] = []
         for pattern in self._patterns:
             answer = text_matches(text, pattern)
