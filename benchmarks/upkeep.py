@@ -25,7 +25,8 @@ from palio.simulation import Network
 
 IDLE_SECONDS = 600.0
 DOWN_SECONDS = 5.0
-STEP_SECONDS = 0.5
+CONNECT_SECONDS = 0.025  # in which both ends of a link have greeted each other
+STEP_SECONDS = 0.1
 UPKEEP: tuple[tuple[str, dict[str, Any]], ...] = (
     ("hard", {}),
     ("hard, recover", {"crash_log": "recover"}),
@@ -76,6 +77,7 @@ def measure(name: str, choices: dict[str, Any], brokers: int, subscriptions: int
     net.run(DOWN_SECONDS)
     before = net.traffic.snapshot()
     net.restart(1)
+    net.run(CONNECT_SECONDS)
     right_after_crash = _right_after(net)
     crash = net.traffic - before
     return Row(
@@ -103,7 +105,7 @@ def _right_after(net: Network, longest: float = 1_000.0) -> float | None:
     while net.now - since < longest:
         errors = net.table_errors()
         if not errors.missing and not errors.wrong:
-            return round(net.now - since, 2)
+            return round(net.now - since, 1)
         net.run(STEP_SECONDS)
     return None
 
