@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 _ROWS = 24
 
-# What docs/language.md says is refused although Spark accepts it, by the sentence that says so.
+# What docs/language.md and docs/functions.md say is refused although Spark accepts it, by the place that says so.
 _DOCUMENTED = {
     "5.1": r"a LIKE pattern cannot end with its escape|in a LIKE pattern, the escape character",
     "5.2": r"needs? a backtracking engine"
@@ -37,6 +37,7 @@ _DOCUMENTED = {
     r"|\$ must be at the end of what it ends",
     "6.3": r"digits where a decimal has 38",
     "6.5": r"a 32-bit FLOAT can only be compared",
+    "Paths in JSON": r"a path begins with \$",
 }
 _REFUSALS = re.compile("|".join(_DOCUMENTED.values()))
 
