@@ -7,7 +7,7 @@ import json
 import journeys
 import pytest
 
-BOUNDS = {"condition": 15, "batch": 14, "event": 36}
+BOUNDS = {"condition": 15, "batch": 14, "event": 41}
 # What timers do while an event is under way is no part of its journey, nor is what is measured on the way, nor a link
 # that is made meanwhile.
 FILES_BESIDE = {

@@ -78,6 +78,8 @@ if TYPE_CHECKING:
 _EMPTY_DISK: Final = Remembered()
 _MAX_TABLE_VERSION: Final = 2**62  # a version has 64 bits in a header
 
+_NO_MEASURES: Final = Measures()
+
 
 class Broker:
     """One broker. `remembered` is what its last life persisted; `random` is its only source of randomness."""
@@ -139,8 +141,7 @@ class Broker:
         tokens = count(1)
         kind = SpanningTree if combination.paths == "tree" else FailoverTree
         tree = kind(node, incarnation, random, effects) if combination.has_circles else None
-        suspended: set[int] = set()  # interfaces of neighbours that are away, whose tables are kept
-        self._sessions = _table_sessions(incarnation, combination, suspended, tokens, effects)
+        self._sessions = _table_sessions(incarnation, combination, tokens, effects)
         self._links = (
             ActiveLinks(tree, self._open_link, self._close_link, self._restart_link, effects)
             if self._sessions is None
@@ -150,7 +151,7 @@ class Broker:
         self._states = LinkStates(node, incarnation, effects) if combination.has_publisher_trees else None
         homes = HomeBrokers() if combination.has_homes else None
         self._now = 0.0
-        self._past_measures = Measures()  # of forwardings that were replaced
+        self._past_measures = _NO_MEASURES  # of forwardings that were replaced
         self._forwarding = self._make_forwarding(homes, 0)
         self._credit = LinkCredit(QueueBounds(combination.broker.queue, combination.broker.queue_bytes), effects)
         self.delivery = DurableDelivery(node, incarnation, combination, remembered, tokens, effects)
@@ -162,7 +163,7 @@ class Broker:
             effects,
             combination.forward.matcher,
             self.keys,
-            suspended,
+            () if self._sessions is None else self._sessions.suspended,
             not combination.has_publisher_trees,
         )
         self.link_filters = self._router.link_filters
@@ -683,14 +684,14 @@ def _measures_of(forwarding: Forwarding) -> Measures:
 
 
 def _table_sessions(
-    incarnation: int, combination: Combination, suspended: set[int], tokens: Iterator[int], effects: list[Effect]
+    incarnation: int, combination: Combination, tokens: Iterator[int], effects: list[Effect]
 ) -> TableSessions | None:
     seconds = combination.kept_seconds
     if seconds is None:
         return None
     database = RecoveryDatabase(tokens) if combination.crash_log == "recover" else NoDatabase(tokens)
     # Without circles there is no other way, and nothing changes for anybody when a session ends.
-    return TableSessions(incarnation, database, seconds, not combination.has_circles, suspended, effects)
+    return TableSessions(incarnation, database, seconds, not combination.has_circles, effects)
 
 
 _HANDLERS: Final[dict[type[Input], Callable[[Broker, Any], None]]] = {

@@ -36,6 +36,7 @@ from palio.routing.sealing import Keyring, event_context
 from palio.routing.upkeep.outages import Outages
 
 _Found = TypeVar("_Found")
+_NO_OUTAGES: Final = Outages()  # where broken links take their filters along
 _MAX_KNOWN_ATTEMPTS: Final = 65_536  # attempts with durable events by which duplicates are known
 
 
@@ -115,7 +116,7 @@ class EventRouter:
         # Called with an event that some client or neighbour may not get, although it wants it: None is any of them.
         self.on_gap: Callable[[EventId, int | None], None] | None = None
         # Broken links whose filters are kept: nothing is sent over them.
-        self.outages = Outages()
+        self.outages = _NO_OUTAGES
         # Called where tables may be wrong, and an exception says so: it puts others in their place (`adopt`).
         self.on_damage: Callable[[], None] | None = None
         # In a network without circles an event cannot come twice, and no filter is asked.

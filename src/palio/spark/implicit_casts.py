@@ -300,6 +300,10 @@ class TypeValues:
         return TypeValues(ArrayType(change(self.element(1)).kind))
 
     def as_moments(self) -> TypeValues:
+        from pyspark.sql.types import ArrayType
+
+        if isinstance(self.kind, ArrayType):
+            return self.map_elements(TypeValues.as_moments)
         return TypeValues(type_of_target(LOCAL_TARGET))
 
     def presence(self) -> TypeValues:

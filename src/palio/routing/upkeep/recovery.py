@@ -136,9 +136,9 @@ class TableSessions:
         "_next_interface",
         "_next_stream",
         "_sessions",
-        "_suspended",
         "_tables",
         "outbox",
+        "suspended",
     )
 
     def __init__(
@@ -147,14 +147,13 @@ class TableSessions:
         database: RecoveryDatabase,
         kept_seconds: float,
         is_upkeep: bool,
-        suspended: set[int],
         effects: list[Effect],
     ) -> None:
-        """`suspended` gets the interfaces that have no link. With `is_upkeep` nothing waits until sessions end."""
+        """With `is_upkeep` nothing waits until sessions end."""
         self._database = database
         self._kept_seconds = kept_seconds
         self._is_upkeep = is_upkeep
-        self._suspended = suspended
+        self.suspended: set[int] = set()  # interfaces of neighbours that are away
         self._effects = effects
         self._sessions: dict[int, TableSession] = {}
         self._by_link: dict[int, TableSession] = {}
@@ -182,7 +181,7 @@ class TableSessions:
             session = self._sessions[neighbour] = TableSession(neighbour, self._next_interface)
             self._next_interface += 1
             tables.open_column(session.interface)
-            self._suspended.add(session.interface)
+            self.suspended.add(session.interface)
             try:
                 for row in rows:
                     self._restore(session, row)
@@ -245,10 +244,10 @@ class TableSessions:
             session = self._sessions[neighbour] = TableSession(neighbour, link)
             self.tables.open_column(link)
         elif session.interface != link:
-            self._suspended.discard(session.interface)
+            self.suspended.discard(session.interface)
             self.tables.move_column(session.interface, link)
             session.interface = link
-        self._suspended.discard(link)
+        self.suspended.discard(link)
         session.link = link
         self._by_link[link] = session
         self._effects.append(CancelTimer(f"{SESSION_TIMER}{neighbour}"))
@@ -291,7 +290,7 @@ class TableSessions:
         session.link = None
         session.is_resuming = session.owes_acknowledgement = session.has_gap = False
         self.tables.close_updates(link)
-        self._suspended.add(link)
+        self.suspended.add(link)
         self._set_timer(session)
 
     def end(self, neighbour: int) -> None:
@@ -300,7 +299,7 @@ class TableSessions:
         if session is None or session.link is not None:
             return
         del self._sessions[neighbour]
-        self._suspended.discard(session.interface)
+        self.suspended.discard(session.interface)
         self.tables.close_column(session.interface)
         self._database.clear(neighbour, _PARTS)
 
