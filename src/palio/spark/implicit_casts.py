@@ -211,8 +211,8 @@ class ImplicitCasts:
         found_conflicts = (
             conflict,
             find_compared_object(expression, kinds),
-            find_misused_value(expression, kinds),
             self._elements.conflict_in(expression),
+            find_misused_value(expression, kinds),
             find_other_than_boolean(expression, kinds),
         )
         conflict = next((each for each in found_conflicts if each is not None), None)
