@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from palio.peers.multicast import receivers, split_keys
+from palio.peers.multicast import split_keys
 from palio.peers.ring import Ring, Runs, contains, intersect_runs, subtract_runs, union_runs
 
 
@@ -46,6 +46,10 @@ class StableRing:
                 received[finger] += 1
                 under_way.append((finger, keys_of_it, hops + 1))
         return sorted(delivered), received, longest
+
+    def owners(self, keys: Runs) -> set[int]:
+        arcs = ((node, self.ring.arc(self.predecessor(node), node)) for node in self.nodes)
+        return {node for node, arc in arcs if intersect_runs(keys, arc)}
 
 
 def keys_of(*positions: int) -> Runs:
@@ -102,7 +106,7 @@ def test_every_owner_receives_once_and_nobody_else_twice(
     keys = ring.ring.runs(positions[0], positions[-1]) if is_range else keys_of(*positions)
     origin = ring.nodes[choice % len(ring.nodes)]
     delivered, received, longest = ring.cast(origin, keys)
-    owners = receivers(ring.ring, ring.nodes, keys)
+    owners = ring.owners(keys)
     assert set(delivered) == owners
     assert len(delivered) == len(owners)
     assert origin not in received
@@ -124,7 +128,7 @@ def test_unknown_predecessors_lose_no_key(shape: tuple[int, set[int], int], draw
     ring.fingers = forgetful  # type: ignore[method-assign]
     keys = keys_of(*(each % ring.ring.size for each in drawn))
     delivered, _, longest = ring.cast(ring.nodes[choice % len(ring.nodes)], keys)
-    assert set(delivered) == receivers(ring.ring, ring.nodes, keys)
+    assert set(delivered) == ring.owners(keys)
     assert longest <= bits + 1
 
 

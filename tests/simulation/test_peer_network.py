@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from palio.errors import InvalidArgument
+from palio.peers.rendezvous_mappings import MAPPINGS
 from palio.simulation import Network
-from palio.simulation.peer_network import MAPPINGS, ChordNetwork
+from palio.simulation.peer_network import ChordNetwork
 
 
 def condition(random: Random) -> str:
@@ -255,6 +256,28 @@ def test_bad_choices_say_what_would_be_right() -> None:
         ChordNetwork(0)
     with pytest.raises(InvalidArgument, match="a ring of 2 bits has no room for 5 peers"):
         ChordNetwork(5, bits=2)
+    for wrong, reason in (
+        ({"mapping": 5}, "there is no mapping 5"),
+        ({"delay": "x"}, "delay is a number of seconds above 0, not 'x'"),
+        ({"lease": 0}, "lease is a number of seconds above 0, not 0"),
+        ({"sample": 5}, "a sample is a list of events, not int"),
+        ({"seed": "a"}, "a seed is a whole number, not 'a'"),
+    ):
+        with pytest.raises(InvalidArgument, match=reason):
+            ChordNetwork(3, **wrong)  # type: ignore[arg-type]
     net = ChordNetwork(3)
+    with pytest.raises(InvalidArgument, match="seconds is a number of seconds above 0, not 'x'"):
+        net.run("x")  # type: ignore[arg-type]
     with pytest.raises(InvalidArgument, match="there is no peer 3; they are 0 to 2"):
         net.publish(3, {})
+
+
+def test_a_contact_that_is_gone_leaves_a_newcomer_waiting_with_one_request() -> None:
+    net = ChordNetwork(4, seed=3)
+    net.run(1.0)
+    newcomer = net.join(contact=2)
+    net.crash(2)
+    net.run(30.0)
+    peer = net._peers[net._positions[newcomer]]
+    assert not peer.membership.is_member
+    assert not peer._requests

@@ -11,7 +11,7 @@ owns and passes on the rest; a node may then receive a message twice, and recogn
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 from palio.peers.ring import Ring, Runs, intersect_runs
 
@@ -42,9 +42,3 @@ def split_keys(ring: Ring, node: int, fingers: Mapping[int, int | None], keys: R
         if taken:
             found[finger] = taken
     return found
-
-
-def receivers(ring: Ring, nodes: Iterable[int], keys: Runs) -> set[int]:
-    """The owners of keys among all nodes of a ring, for those who know them all."""
-    ordered = sorted(nodes)
-    return {node for place, node in enumerate(ordered) if intersect_runs(keys, ring.arc(ordered[place - 1], node))}

@@ -103,6 +103,7 @@ class Peer:
         self._works: dict[int, _Work] = {}
         self._next_number = 0
         self._joins_by: int | None = None
+        self._place_request: int | None = None
         self._now = 0.0
 
     # What this peer's own client asks for
@@ -118,8 +119,10 @@ class Peer:
         self.start()
         self._ask_for_place()
 
-    def start(self) -> None:
-        self.effects.append(SetTimer(_UPKEEP_TIMER, self.settings.period, upkeep=True))
+    def start(self, after: float | None = None) -> None:
+        """Begin maintenance after some seconds, by default after a whole period."""
+        first = self.settings.period if after is None else after
+        self.effects.append(SetTimer(_UPKEEP_TIMER, first, upkeep=True))
 
     def leave(self) -> None:
         """Hand over what this peer stores, and leave the ring."""
@@ -313,16 +316,15 @@ class Peer:
 
     def _on_taken(self, owner: int, answer: Taken) -> None:
         self.membership.remember(owner, answer.predecessor)
+        if answer.number == self._place_request:
+            self.membership.on_place_found(owner, answer)
+            return
         request = self._requests.get(answer.number)
         if request is None:
             return
         if request.finger is not None:
             del self._requests[answer.number]
             self.membership.on_finger_found(request.finger, owner, answer.predecessor)
-            return
-        if isinstance(request.payload, Lookup):
-            del self._requests[answer.number]
-            self.membership.on_place_found(owner, answer)
             return
         request.keys = subtract_runs(request.keys, answer.keys)
         if not request.keys:
@@ -397,11 +399,12 @@ class Peer:
             del self._works[number]
 
     def _ask_for_place(self) -> None:
+        """Ask the contact who owns this peer's own position; again in every period, until somebody answers."""
         if self._joins_by is None or self.membership.successors[0] != self.node:
             return
-        number = self._number()
-        self._requests[number] = _Request(Lookup(), ((self.node, self.node),))
-        self._send(self._joins_by, lookup(self.node, self.node, number))
+        if self._place_request is None:
+            self._place_request = self._number()
+        self._send(self._joins_by, lookup(self.node, self.node, self._place_request))
 
     def _number(self) -> int:
         self._next_number += 1

@@ -21,9 +21,10 @@ from math import prod
 from typing import Final, NamedTuple, Protocol, TypeAlias
 
 from palio.errors import PalioError
+from palio.events import Event
 from palio.events.nested_content import GroupedAttributes
 from palio.filters.filter import Filter
-from palio.filters.kinds import MISSING, Kind
+from palio.filters.kinds import MISSING, Kind, Value
 from palio.filters.normal_form import covering_conjunction, expand
 from palio.filters.tree import Attributes
 from palio.filters.value_sets import ValueSet
@@ -31,7 +32,9 @@ from palio.peers.histograms import Histogram, Run, merge_runs
 
 Alternative: TypeAlias = Mapping[str, ValueSet]
 
+MAPPINGS: Final = ("attribute-split", "key-space-split", "selective-attribute")
 _MAX_ALTERNATIVES: Final = 16  # a filter with more is keyed by one conjunction that covers it
+_MAX_PRODUCT_CELLS: Final = 1 << 20  # of all attributes of a key space together
 
 
 class Key(NamedTuple):
@@ -219,6 +222,34 @@ class SelectiveAttribute:
             for cell in _present_cells(histogram, attributes, name)
         ]
         return [*found, Key(self.everywhere, 0)]
+
+
+def mapping_of(name: str, filters: Iterable[Filter], events: Iterable[Event], cells: int) -> KeyMapping:
+    """A mapping by its name, on all attributes of some filters and events, with about so many cells.
+
+    It is right for every filter and event; how evenly keys are spread depends on those that are given.
+    """
+    conditions: dict[str, list[ValueSet]] = {}
+    for alternative in (each for filter in filters for each in alternatives(filter)):
+        for attribute, values in alternative.items():
+            conditions.setdefault(attribute, []).append(values)
+    sampled: dict[str, list[Value]] = {}
+    for event in events:
+        for attribute, value in event.attributes.items():
+            sampled.setdefault(attribute, []).extend(value if isinstance(value, tuple) else (value,))
+    keyed = sorted(sampled.keys() | conditions.keys()) or ["id"]  # some attribute, where nothing is known
+    if name == "key-space-split":
+        # The cells of all attributes multiply.
+        cells = max(2, round(min(_MAX_PRODUCT_CELLS, cells) ** (1 / len(keyed))))
+    histograms = {each: Histogram.of(sampled.get(each, ()), cells, conditions.get(each, ())) for each in keyed}
+    match name:
+        case "attribute-split":
+            return AttributeSplit(histograms)
+        case "key-space-split":
+            return KeySpaceSplit(histograms)
+        case "selective-attribute":
+            return SelectiveAttribute(histograms)
+    raise MappingError(f"there is no mapping {name!r:.80}; known are {', '.join(MAPPINGS)}")
 
 
 class MappingError(PalioError, ValueError):

@@ -355,6 +355,8 @@ class Network(ObservedNetwork):
         if confirm not in get_args(Confirm):
             raise InvalidArgument(f"a subscription is confirmed by {', '.join(get_args(Confirm))}, not {confirm!r}")
         _check_client(client)
+        if durable and self.combination.durable_refusal:
+            raise InvalidArgument(self.combination.durable_refusal)
         wanted = where if isinstance(where, Filter) else Filter.parse(where, language=language)
         host = self._edge_host(at)
         made = self._clients.subscription(at, wanted, client, durable)

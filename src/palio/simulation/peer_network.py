@@ -19,22 +19,13 @@ from palio.errors import InvalidArgument
 from palio.events import Event
 from palio.filters.filter import Filter
 from palio.peers.chord import Membership
-from palio.peers.histograms import Histogram
 from palio.peers.key_space import KeySpace
 from palio.peers.messages import Cast, Confirmed, Deliver, Effect, Failed, Message, Send, SetTimer
 from palio.peers.peer import Peer, PeerSettings
-from palio.peers.rendezvous_mappings import (
-    AttributeSplit,
-    KeyMapping,
-    KeySpaceSplit,
-    SelectiveAttribute,
-    alternatives,
-)
+from palio.peers.rendezvous_mappings import MAPPINGS, KeyMapping, mapping_of
 from palio.peers.ring import Ring
 from palio.simulation.engine import EventQueue
 
-MAPPINGS: Final = ("attribute-split", "key-space-split", "selective-attribute")
-_MAX_CELLS_OF_KEY_SPACE: Final = 1 << 20
 _CELLS_PER_PEER: Final = 4  # of an attribute: with fewer cells than peers, some peers would never own a key
 _MAX_RUN_SECONDS: Final = 3_600.0  # without an answer to what a client asked for
 
@@ -113,7 +104,7 @@ class ChordNetwork:
         replicas: int = 3,
         seed: int = 0,
         bits: int = 64,
-        sample: Iterable[Mapping[str, Any] | Event] | None = None,
+        sample: Iterable[Mapping[str, Any] | Event] = (),
         delay: float = 0.05,
         period: float = 1.0,
         lease: float = 60.0,
@@ -125,10 +116,16 @@ class ChordNetwork:
         were made before the network first runs. Any mapping is right for every subscription and event; how evenly the
         load is spread depends on the sample.
         """
-        _check_count("peers", peers, 1)
-        _check_count("replicas", replicas, 1)
-        if isinstance(mapping, str) and mapping not in MAPPINGS:
+        _check_count("peers", peers)
+        _check_count("replicas", replicas)
+        _check_seconds(delay=delay, period=period, lease=lease)
+        if type(seed) is not int:
+            raise InvalidArgument(f"a seed is a whole number, not {seed!r:.80}")
+        is_known = mapping in MAPPINGS if isinstance(mapping, str) else hasattr(mapping, "event_keys")
+        if not is_known:
             raise InvalidArgument(f"there is no mapping {mapping!r:.80}; known are {', '.join(MAPPINGS)}")
+        if isinstance(sample, str | bytes | Mapping) or not hasattr(sample, "__iter__"):
+            raise InvalidArgument(f"a sample is a list of events, not {type(sample).__name__}")
         self.ring = Ring(bits)
         if peers > self.ring.size:
             raise InvalidArgument(f"a ring of {bits} bits has no room for {peers} peers")
@@ -144,9 +141,12 @@ class ChordNetwork:
         self._random = Random(seed)
         self._queue: EventQueue[_Arrival | _Refusal | _Expiry] = EventQueue()
         self._mapping = mapping
-        self._sample = None if sample is None else [_event(each) for each in sample]
+        self._sample = [_event(each) for each in sample]
         self._keys: KeySpace | None = None if isinstance(mapping, str) else KeySpace(self.ring, mapping)
-        self._positions = self._random.sample(range(self.ring.size), peers) if bits < 63 else self._draw(peers)
+        self._positions: list[int] = []  # by number, also of peers that are gone
+        self._taken: set[int] = set()
+        for _ in range(peers):
+            self._add_position()
         self._peers: dict[int, Peer] = {}  # by position, those that are up
         self._waiting: list[PeerSubscription] = []
         self._subscriptions: list[PeerSubscription] = []
@@ -201,7 +201,7 @@ class ChordNetwork:
         return made
 
     def _is_in_place(self, subscription: PeerSubscription) -> bool:
-        return subscription in self.confirmations and subscription not in self._ended and self._is_up(subscription.at)
+        return subscription in self.confirmations and subscription not in self._ended and self.is_up(subscription.at)
 
     def verdict(self) -> PeerVerdict:
         """Compare deliveries with brute force: what every subscription in place would get by itself."""
@@ -212,7 +212,7 @@ class ChordNetwork:
                 count = delivered[subscription, event.id]
                 pair = subscription, event
                 required += subscription in wanting
-                if subscription in wanting and not count and self._is_up(subscription.at):
+                if subscription in wanting and not count and self.is_up(subscription.at):
                     missing.append(pair)
                 if count and not subscription.wanted.matches(event):
                     wrong.append(pair)
@@ -226,8 +226,7 @@ class ChordNetwork:
         """Let a new peer join, by a peer it knows; the number of the new one."""
         known = contact if contact is not None else self._random.choice(self._numbers_up())
         asked = self._peer(known)
-        position = self._draw(1)[0] if self.ring.bits >= 63 else self._free_position()
-        self._positions.append(position)
+        position = self._add_position()
         assert self._keys is not None
         peer = Peer(position, self._keys, self.settings)
         self._peers[position] = peer
@@ -247,9 +246,6 @@ class ChordNetwork:
         """Let a peer end without a word."""
         self._remove(self._peer(peer))
 
-    def is_up(self, peer: int) -> bool:
-        return self._is_up(peer)
-
     def _remove(self, peer: Peer) -> None:
         del self._peers[peer.node]
         for each in [each for each in self._requests if each[0] == peer.node]:
@@ -259,8 +255,8 @@ class ChordNetwork:
 
     def run(self, seconds: float | None = None) -> None:
         """Let time pass: so many seconds, or until everything that clients asked for is done."""
-        if seconds is not None and not 0 <= seconds < inf:
-            raise InvalidArgument(f"a time to run is a number of seconds from 0 on, not {seconds!r:.80}")
+        if seconds is not None and seconds != 0:
+            _check_seconds(seconds=seconds)
         self._start()
         until = self.now + (_MAX_RUN_SECONDS if seconds is None else seconds)
         while (at := self._queue.next_time()) is not None and at <= until:
@@ -335,38 +331,14 @@ class ChordNetwork:
     def _start(self) -> None:
         """Settle the mapping, and build the ring, when the network first runs."""
         if self._keys is None:
-            self._keys = KeySpace(self.ring, self._plan())
+            assert isinstance(self._mapping, str)  # one that was made is in use from the beginning
+            wanted = [each.wanted for each in self._waiting]
+            cells = _CELLS_PER_PEER * len(self._positions)
+            self._keys = KeySpace(self.ring, mapping_of(self._mapping, wanted, self._sample, cells))
             self._build(self._keys)
             waiting, self._waiting = self._waiting, []
             for each in waiting:
                 self._install(each)
-
-    def _plan(self) -> KeyMapping:
-        """The mapping of a name, for the attributes and values that the sample or the first subscriptions show."""
-        conditions: dict[str, list[Any]] = {}
-        for each in self._waiting:
-            for alternative in alternatives(each.wanted):
-                for name, values in alternative.items():
-                    conditions.setdefault(name, []).append(values)
-        samples: dict[str, list[Any]] = {}
-        for event in self._sample or ():
-            for name, value in event.attributes.items():
-                samples.setdefault(name, []).extend(value if isinstance(value, tuple) else (value,))
-        names = sorted(samples.keys() | conditions.keys())
-        cells = _CELLS_PER_PEER * len(self._positions)
-        if self._mapping == "key-space-split" and names:
-            # The cells of all attributes multiply.
-            most = min(_MAX_CELLS_OF_KEY_SPACE, max(cells, 2 ** len(names)))
-            cells = max(2, round(most ** (1 / len(names))))
-        histograms = {name: Histogram.of(samples.get(name, ()), cells, conditions.get(name, ())) for name in names} or {
-            "id": Histogram.of((), 1)
-        }
-        match self._mapping:
-            case "attribute-split":
-                return AttributeSplit(histograms)
-            case "key-space-split":
-                return KeySpaceSplit(histograms)
-        return SelectiveAttribute(histograms)
 
     def _build(self, keys: KeySpace) -> None:
         """Peers on a stable ring, with the tables that maintenance would arrive at."""
@@ -382,7 +354,7 @@ class ChordNetwork:
                 peer.membership.found_ring()
             else:
                 peer.membership.restore(ordered[place - 1], following, self._fingers(position, ordered))
-            peer.effects.append(SetTimer("upkeep", self._random.random() * self.settings.period, upkeep=True))
+            peer.start(self._random.random() * self.settings.period)
             self._carry_out(peer)
 
     def _fingers(self, position: int, ordered: Sequence[int]) -> dict[int, tuple[int, int | None]]:
@@ -397,32 +369,27 @@ class ChordNetwork:
             nearest = owner
         return found
 
-    def _draw(self, count: int) -> list[int]:
-        taken = set(getattr(self, "_positions", ()))
-        found: list[int] = []
-        while len(found) < count:
-            position = self._random.getrandbits(self.ring.bits)
-            if position not in taken:
-                taken.add(position)
-                found.append(position)
-        return found
-
-    def _free_position(self) -> int:
-        free = sorted(set(range(self.ring.size)) - set(self._positions))
-        if not free:
+    def _add_position(self) -> int:
+        """Draw a free position for one more peer."""
+        if len(self._positions) == self.ring.size:
             raise InvalidArgument(f"a ring of {self.ring.bits} bits has no room for another peer")
-        return self._random.choice(free)
+        position = self._random.getrandbits(self.ring.bits)
+        while position in self._taken:
+            position = (position + 1) % self.ring.size
+        self._taken.add(position)
+        self._positions.append(position)
+        return position
 
     def _numbers_up(self) -> list[int]:
-        return [number for number in range(len(self._positions)) if self._is_up(number)]
+        return [number for number in range(len(self._positions)) if self.is_up(number)]
 
-    def _is_up(self, peer: int) -> bool:
+    def is_up(self, peer: int) -> bool:
         return self._keys is None or self._positions[peer] in self._peers
 
     def _check_up(self, peer: Any) -> None:
         if type(peer) is not int or not 0 <= peer < len(self._positions):
             raise InvalidArgument(f"there is no peer {peer!r:.80}; they are 0 to {len(self._positions) - 1}")
-        if not self._is_up(peer):
+        if not self.is_up(peer):
             raise InvalidArgument(f"peer {peer} is gone")
 
     def _peer(self, number: Any) -> Peer:
@@ -435,6 +402,12 @@ def _event(given: Event | Mapping[str, Any]) -> Event:
     return given if isinstance(given, Event) else Event(given)
 
 
-def _check_count(name: str, given: Any, minimum: int) -> None:
-    if type(given) is not int or given < minimum:
-        raise InvalidArgument(f"{name} is a whole number from {minimum} on, not {given!r:.80}")
+def _check_count(name: str, given: Any) -> None:
+    if type(given) is not int or given < 1:
+        raise InvalidArgument(f"{name} is a whole number from 1 on, not {given!r:.80}")
+
+
+def _check_seconds(**given: Any) -> None:
+    for name, value in given.items():
+        if type(value) not in (int, float) or not 0 < value < inf:
+            raise InvalidArgument(f"{name} is a number of seconds above 0, not {value!r:.80}")

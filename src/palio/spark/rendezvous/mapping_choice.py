@@ -25,6 +25,7 @@ from palio.filters.kinds import Value
 from palio.matching.subscription import Subscription
 from palio.peers.histograms import Histogram
 from palio.peers.rendezvous_mappings import (
+    MAPPINGS,
     Alternative,
     Arc,
     AttributeSplit,
@@ -36,7 +37,6 @@ from palio.peers.rendezvous_mappings import (
 from palio.spark.rendezvous.event_keys import EventKeys
 from palio.spark.rendezvous.placement import AxisLoad, EventCells, Placement, place_cells
 
-MAPPINGS: Final = ("attribute-split", "key-space-split", "selective-attribute")
 _CELLS_PER_AXIS: Final = 1_024
 _MAX_PRODUCT_CELLS: Final = 4_096  # of all axes of a product together
 _MAX_AXES: Final = 12  # attributes considered, those of most conditions first
