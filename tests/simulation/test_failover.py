@@ -42,6 +42,7 @@ every_combination = pytest.mark.parametrize("combination", COMBINATIONS, ids=str
 def judged(combination: Combination, seed: int, operations: int = 40) -> None:
     options: dict[str, Any] = {**combination.options, **(FAULTY_LINKS if seed % 2 else {})}
     options["handover"] = (0.0, 0.05, 2.0)[seed % 3]
+    options["patience"] = (0.0, 0.5)[seed // 2 % 2]
     choices: dict[str, Any] = {
         "propagation": combination.propagation,
         "forwarding": combination.forwarding,
@@ -83,7 +84,11 @@ def break_and_repair(seed: int) -> None:
     brokers = random.randrange(4, 16)
     options = FAULTY_LINKS if seed % 3 == 0 else {"jitter": 0.02}
     net = Network.mesh(
-        brokers, random.randrange(2, 2 * brokers), seed=seed, paths=Failover(handover=0.5), options=options
+        brokers,
+        random.randrange(2, 2 * brokers),
+        seed=seed,
+        paths=Failover(handover=0.5, patience=(0.0, 0.0, 0.03, 0.3)[seed % 4]),
+        options=options,
     )
     for at in range(brokers):
         net.subscribe(at, condition(random))
@@ -207,6 +212,61 @@ def test_a_backup_lies_neither_below_a_broker_nor_behind_its_parent() -> None:
     assert tree.backups == [3]
     tree.on_link_down(1)
     assert tree.parent == 2, "though it is farther than the lost parent was"
+
+
+def test_a_parent_that_is_back_in_time_keeps_its_place() -> None:
+    """The threshold between recovery and failover: a short outage is no change for anybody."""
+    net = Network(LADDER, propagation="covering", crash_log="recover", paths=Failover(patience=1))
+    for at, where in ((5, "x > 1"), (6, "x > 5"), (0, "y > 1")):
+        net.subscribe(at, where)
+    net.run()
+    links, before = net.tree_links, net.traffic.snapshot()
+    net.crash(2)
+    net.run(0.5)
+    net.restart(2)
+    net.run()
+    assert net.tree_links == links
+    assert (net.traffic - before).messages("update") == 0
+    net.publish(0, {"x": 9})
+    net.publish(6, {"y": 9})
+    net.run()
+    assert net.verdict().is_right
+    assert len(net.deliveries) == 3
+
+
+def test_a_backup_is_taken_when_patience_is_over() -> None:
+    net = Network(LADDER, propagation="covering", crash_log="recover", paths=Failover(patience=1))
+    net.subscribe(5, "x > 1")
+    net.run()
+    net.crash(2)
+    net.run(0.9)
+    assert (4, 5) not in net.tree_links
+    net.run(0.2)
+    assert (4, 5) in net.tree_links
+    net.run()
+    net.publish(0, {"x": 9})
+    net.run()
+    assert len(net.deliveries) == 1
+    net.restart(2)
+    net.run()
+    assert_tree(net, "the broker is back")
+
+
+def test_where_there_is_no_backup_a_parent_is_waited_for_however_long() -> None:
+    """Its backup is gone as well."""
+    net = Network(LADDER, propagation="covering", crash_log="recover", paths=Failover(patience=1))
+    net.subscribe(6, "x > 1")
+    net.run()
+    net.crash(4)
+    net.crash(2)
+    net.run()
+    net.run(5)
+    net.restart(2)
+    net.run()
+    net.publish(0, {"x": 9})
+    net.run()
+    assert len(net.deliveries) == 1
+    assert_tree(net, "the parent is back")
 
 
 def test_failover_needs_circles() -> None:

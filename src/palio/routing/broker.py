@@ -62,7 +62,7 @@ from palio.routing.messages import Offer, Publish, PublishColumns, Request, Sett
 from palio.routing.routing_tables import RoutingTables
 from palio.routing.sealing import Keyring
 from palio.routing.spanning_tree import ActiveLinks, SpanningTree, fixed_random
-from palio.routing.strategies import Leases, Prefix, Stabilising
+from palio.routing.strategies import Failover, Leases, Prefix, Stabilising
 from palio.routing.upkeep.failover import FailoverTree
 from palio.routing.upkeep.leases import LEASE_TIMER, LeaseUpkeep
 from palio.routing.upkeep.recovery import SESSION_TIMER, TableSession, TableSessions
@@ -139,8 +139,7 @@ class Broker:
         self._effects: list[Effect] = []
         effects = self._effects
         tokens = count(1)
-        kind = SpanningTree if combination.paths == "tree" else FailoverTree
-        tree = kind(node, incarnation, random, effects) if combination.has_circles else None
+        tree = _spanning_tree(node, incarnation, combination, random, effects)
         self._sessions = _table_sessions(incarnation, combination, tokens, effects)
         self._links = (
             ActiveLinks(tree, self._open_link, self._close_link, self._restart_link, effects)
@@ -681,6 +680,16 @@ class Broker:
 
 def _measures_of(forwarding: Forwarding) -> Measures:
     return forwarding.measures() if isinstance(forwarding, HasMeasures) else Measures()
+
+
+def _spanning_tree(
+    node: int, incarnation: int, combination: Combination, random: Callable[[], float], effects: list[Effect]
+) -> SpanningTree | None:
+    if not combination.has_circles:
+        return None
+    if isinstance(combination.path_upkeep, Failover):
+        return FailoverTree(node, incarnation, random, effects, combination.path_upkeep.patience)
+    return SpanningTree(node, incarnation, random, effects)
 
 
 def _table_sessions(

@@ -113,7 +113,11 @@ class SpanningTree:
             self._wanted[request.root] = max(request.epoch, self._wanted.get(request.root, -1))
             self._pass_request_on()
 
-    def on_timer(self) -> None:
+    def on_timer(self, name: str) -> None:
+        if name == SPANNING_TREE_TIMER:
+            self._repeat_offers()
+
+    def _repeat_offers(self) -> None:
         """Send everything again, in case a neighbour has it wrong."""
         self._sent = {}
         self._asked = {}
@@ -257,8 +261,8 @@ class ActiveLinks:
         self._follow(self.tree)
 
     def on_timer(self, name: str) -> None:
-        if self.tree is not None and name == SPANNING_TREE_TIMER:
-            self.tree.on_timer()
+        if self.tree is not None:
+            self.tree.on_timer(name)
             self._follow(self.tree)
 
     def on_begin(self, link: int, message: Begin) -> None:

@@ -332,11 +332,15 @@ class TreeRepair(PathUpkeep):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failover(PathUpkeep):
-    """Brokers attach to a backup at once, and the tables of a lost neighbour are kept until others have moved."""
+    """Brokers attach to a backup, and the tables of a lost neighbour are kept until others have moved.
+
+    A lost parent is waited for `patience` seconds before its backup is taken.
+    """
 
     name: ClassVar[str] = "failover"
 
     handover: float = _at_least(0, 2.0, is_local=True)  # seconds
+    patience: float = _at_least(0, 0.0, is_local=True)  # seconds
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

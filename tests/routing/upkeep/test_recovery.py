@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from itertools import count
 
+from hypothesis import given
+from hypothesis import strategies as st
+
 from palio.filters.filter import Filter
 from palio.routing.broker import Broker
 from palio.routing.combinations import Combination
@@ -20,7 +23,7 @@ from palio.routing.effects import (
     Send,
     TimerFired,
 )
-from palio.routing.messages import Begin, Message, Resume, Stored, Subscribe, Update
+from palio.routing.messages import Begin, Message, Resume, Stored, Subscribe, Unsubscribe, Update
 from palio.routing.upkeep.recovery import SESSION_TIMER
 from palio.routing.upkeep.recovery_database import write_row
 
@@ -257,3 +260,123 @@ def test_long_tables_travel_in_several_updates() -> None:
     assert len(sent) > 5
     assert [each.number for each in sent] == list(range(1, len(sent) + 1))
     assert {change.key for each in sent for change in each.changes} == {each.key for each in many}
+
+
+SOURCES = (D1, D2, D3)
+ALL = (S1, S2, S3, S4)
+
+
+class PrefixModel:
+    """What the neighbours have said to R, and which prefix of it R must have, whatever crashes."""
+
+    def __init__(self) -> None:
+        self.r = linked()
+        self.said: dict[int, list[Subscribe | Unsubscribe]] = {link: [] for link in SOURCES}
+        self.told = 1  # the last update to U that U has taken
+        self.is_u_up = True
+        self.in_flight = 0  # updates to U that were under way when it was lost
+
+    def toggle(self, link: int, wanted: Subscribe) -> Update:
+        """The next update of a neighbour: it wants what it did not want, or no longer what it wanted."""
+        is_wanted = wanted.key in self.column(link, len(self.said[link]))
+        self.said[link].append(Unsubscribe(wanted.key) if is_wanted else wanted)
+        return Update(7, len(self.said[link]) + 1, (self.said[link][-1],))
+
+    def column(self, link: int, upto: int) -> set[bytes]:
+        """The filters that a neighbour wants after a prefix of its updates."""
+        keys: set[bytes] = set()
+        for change in self.said[link][:upto]:
+            (keys.add if isinstance(change, Subscribe) else keys.discard)(change.key)
+        return keys
+
+    def say(self, link: int, wanted: Subscribe, crash: str) -> None:
+        update = self.toggle(link, wanted)
+        before = self.r.session(link)[0]
+        if crash == "none":
+            self.take(self.r.says(link, update))
+            assert self.r.session(link)[0] == before + 1, "each update is applied once, and counted by one"
+            self.take(self.r.says(link, update))
+            assert self.r.session(link)[0] == before + 1, "its repetition is not applied"
+        else:
+            effects = self.r.taken(link, update)
+            if crash == "after the write":
+                self.r.written(effects)
+            self.restart({link: before if crash == "before the write" else before + 1})
+
+    def restart(self, expected: dict[int, int]) -> None:
+        received = {link: self.r.session(link)[0] for link in SOURCES} | expected
+        self.r.start()
+        assert {link: self.r.session(link)[0] for link in SOURCES} == received
+        # What was acknowledged is removed from the disk with the next write, and may be here again.
+        self.in_flight = len(self.r.session(U)[2])
+        self.check()
+        for link in SOURCES:
+            stream = self.r.stream(link)
+            self.r.comes_up(link, Resume(stream, self.r.session(link)[1]))
+            for number in range(self.r.session(link)[0] + 1, len(self.said[link]) + 2):
+                self.take(self.r.says(link, Update(7, number, (self.said[link][number - 2],))))
+        if self.is_u_up:
+            self.up()
+
+    def down(self) -> None:
+        if self.is_u_up:
+            self.is_u_up = False
+            self.r.carried_out(self.r.broker.handle_batch([LinkDown(U)], 0.0))
+            self.in_flight = len(self.r.session(U)[2])
+
+    def up(self) -> None:
+        self.is_u_up = True
+        self.take(self.r.comes_up(U, Resume(self.r.stream(U), self.told)))
+
+    def take(self, sent: list[tuple[int, Message]]) -> None:
+        """U takes what reaches it, in order; its acknowledgements are another step."""
+        for link, message in sent:
+            if link == U and isinstance(message, Update) and self.is_u_up:
+                assert message.number <= self.told + 1, "U never sees a gap"
+                self.told = max(self.told, message.number)
+
+    def check(self) -> None:
+        """The state of R is that after a prefix of each of its neighbours' updates."""
+        columns = {each.neighbour - 100: each.interface for each in self.r.broker.sessions}
+        for link in SOURCES:
+            known = self.r.broker.tables.remote_subscriptions.get(columns[link], {})
+            assert set(known) == self.column(link, self.r.session(link)[0] - 1)
+        if not self.is_u_up:
+            assert len(self.r.session(U)[2]) <= self.in_flight, "nothing is buffered for a neighbour that is away"
+
+
+steps = st.one_of(
+    st.tuples(
+        st.just("say"),
+        st.sampled_from(SOURCES),
+        st.sampled_from(ALL),
+        st.sampled_from(("none", "before the write", "after the write")),
+    ),
+    st.tuples(st.sampled_from(("crash", "down", "up", "acknowledge"))),
+)
+
+
+@given(st.lists(steps, max_size=12))
+def test_the_database_is_a_prefix_of_every_link_and_each_update_is_applied_once(taken: list[tuple[str, ...]]) -> None:
+    """Whatever crashes between any two steps, and however long the upstream neighbour is away."""
+    model = PrefixModel()
+    for step in taken:
+        match step:
+            case ("say", link, wanted, crash):
+                model.say(link, wanted, crash)  # type: ignore[arg-type]
+            case ("crash",):
+                model.restart({})
+            case ("down",):
+                model.down()
+            case ("up",) if not model.is_u_up:
+                model.up()
+            case ("acknowledge",) if model.is_u_up:
+                model.r.says(U, Stored(model.r.stream(U), model.told))
+                assert not model.r.session(U)[2], "what is acknowledged is no longer kept"
+        model.check()
+    if not model.is_u_up:
+        model.up()
+    wanted = set().union(*(model.column(link, len(model.said[link])) for link in SOURCES))
+    [session] = [each for each in model.r.broker.sessions if each.neighbour == 100 + U]
+    assert set(session.told_subscriptions) == wanted
+    assert model.told == session.sent

@@ -12,6 +12,10 @@ The source excludes that; here the way in the offers shows it, since it comes ba
 gives its parent up then and asks for an epoch as in any other tree. While there is a loop, events are stopped by the
 duplicate filter, and filters that only the loop sustains go when it is cut.
 
+With `patience` a broker first waits so many seconds for its lost parent, and keeps its place meanwhile, so that the
+brokers below it see nothing of a short outage; then it looks for a backup (the threshold of Chand §6.1 between
+recovery and failover). Only the parent itself can end the wait: it offers its way again once it is back.
+
 Tables move as the source says, in its recommended order: a broker tells its backup all that it would have told its lost
 parent, reduced as its propagation says, and only later is withdrawn what came by the lost link, at both of its ends.
 The tables of a lost neighbour are kept for that time by its table session (`recovery`), whose messages show no
@@ -23,20 +27,34 @@ follows from all interfaces but its own (`propagation.neighbour_updates`).
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Final
 
-from palio.routing.effects import Effect
+from palio.routing.effects import CancelTimer, Effect, SetTimer
 from palio.routing.messages import Offer
 from palio.routing.spanning_tree import SpanningTree
+
+PATIENCE_TIMER: Final = "patience"
 
 
 class FailoverTree(SpanningTree):
     """The place of one broker in a tree whose offers name the way from the root."""
 
-    __slots__ = ("_lost",)
+    __slots__ = ("_awaited", "_lost", "_patience", "_way_before")
 
-    def __init__(self, node: int, incarnation: int, random: Callable[[], float], effects: list[Effect]) -> None:
+    def __init__(
+        self,
+        node: int,
+        incarnation: int,
+        random: Callable[[], float],
+        effects: list[Effect],
+        patience: float = 0.0,
+    ) -> None:
+        """`patience` is how many seconds a lost parent is waited for before a backup is taken."""
         super().__init__(node, incarnation, random, effects)
+        self._patience = patience
         self._lost: int | None = None  # the parent that was lost, until there is another
+        self._awaited: int | None = None  # the lost parent, while it is waited for
+        self._way_before: tuple[int, ...] = ()  # the way that leads through the awaited parent
 
     @property
     def backups(self) -> list[int]:
@@ -47,7 +65,10 @@ class FailoverTree(SpanningTree):
 
     def on_link_down(self, link: int) -> None:
         if link == self.parent:
-            self._lost = self._links[link]
+            if self._patience:
+                self._await(self._links[link])
+            else:
+                self._lost = self._links[link]
         super().on_link_down(link)
 
     def on_offer(self, link: int, offer: Offer) -> None:
@@ -56,10 +77,37 @@ class FailoverTree(SpanningTree):
             self._lost = self._links[link]
         super().on_offer(link, offer)
 
+    def on_timer(self, name: str) -> None:
+        if name == PATIENCE_TIMER and self._awaited is not None:
+            self._lost, self._awaited = self._awaited, None
+            self._decide()
+        else:
+            super().on_timer(name)
+
+    def _await(self, parent: int) -> None:
+        """Wait for a lost parent, with the same root, epoch and distance as before."""
+        self._way_before = self._way()
+        self._awaited = parent
+        self.parent = None
+        self._effects.append(SetTimer(PATIENCE_TIMER, self._patience))
+
     def _decide(self) -> None:
+        if self._awaited is not None:
+            if not self._is_back():
+                self._send_offers()
+                return
+            self._awaited = None
+            self._effects.append(CancelTimer(PATIENCE_TIMER))
         super()._decide()
         if self.parent is not None:
             self._lost = None
+
+    def _is_back(self) -> bool:
+        """Whether the awaited parent offers a way to the same root again."""
+        return any(
+            self._links[link] == self._awaited and offer.root == self.root and self._is_admissible(link, offer)
+            for link, offer in self._offers.items()
+        )
 
     def _is_admissible(self, link: int, offer: Offer) -> bool:
         if self._node in offer.path:
@@ -74,6 +122,8 @@ class FailoverTree(SpanningTree):
         return offer.root < self._node and not offer.chosen and self._node not in offer.path
 
     def _way(self) -> tuple[int, ...]:
+        if self._awaited is not None:
+            return self._way_before
         if self.parent is None:
             return (self._node,)
         return (*self._offers[self.parent].path, self._node)
