@@ -42,7 +42,7 @@ every_combination = pytest.mark.parametrize("combination", COMBINATIONS, ids=str
 def judged(combination: Combination, seed: int, operations: int = 40) -> None:
     options: dict[str, Any] = {**combination.options, **(FAULTY_LINKS if seed % 2 else {})}
     options["handover"] = (0.0, 0.05, 2.0)[seed % 3]
-    options["patience"] = (0.0, 0.5)[seed // 2 % 2]
+    options["grace"] = (0.0, 0.5)[seed // 2 % 2]
     choices: dict[str, Any] = {
         "propagation": combination.propagation,
         "forwarding": combination.forwarding,
@@ -87,7 +87,7 @@ def break_and_repair(seed: int) -> None:
         brokers,
         random.randrange(2, 2 * brokers),
         seed=seed,
-        paths=Failover(handover=0.5, patience=(0.0, 0.0, 0.03, 0.3)[seed % 4]),
+        paths=Failover(handover=0.5, grace=(0.0, 0.0, 0.03, 0.3)[seed % 4]),
         options=options,
     )
     for at in range(brokers):
@@ -216,7 +216,7 @@ def test_a_backup_lies_neither_below_a_broker_nor_behind_its_parent() -> None:
 
 def test_a_parent_that_is_back_in_time_keeps_its_place() -> None:
     """The threshold between recovery and failover: a short outage is no change for anybody."""
-    net = Network(LADDER, propagation="covering", crash_log="recover", paths=Failover(patience=1))
+    net = Network(LADDER, propagation="covering", crash_log="recover", paths=Failover(grace=1))
     for at, where in ((5, "x > 1"), (6, "x > 5"), (0, "y > 1")):
         net.subscribe(at, where)
     net.run()
@@ -234,8 +234,8 @@ def test_a_parent_that_is_back_in_time_keeps_its_place() -> None:
     assert len(net.deliveries) == 3
 
 
-def test_a_backup_is_taken_when_patience_is_over() -> None:
-    net = Network(LADDER, propagation="covering", crash_log="recover", paths=Failover(patience=1))
+def test_a_backup_is_taken_when_the_grace_period_is_over() -> None:
+    net = Network(LADDER, propagation="covering", crash_log="recover", paths=Failover(grace=1))
     net.subscribe(5, "x > 1")
     net.run()
     net.crash(2)
@@ -254,7 +254,7 @@ def test_a_backup_is_taken_when_patience_is_over() -> None:
 
 def test_where_there_is_no_backup_a_parent_is_waited_for_however_long() -> None:
     """Its backup is gone as well."""
-    net = Network(LADDER, propagation="covering", crash_log="recover", paths=Failover(patience=1))
+    net = Network(LADDER, propagation="covering", crash_log="recover", paths=Failover(grace=1))
     net.subscribe(6, "x > 1")
     net.run()
     net.crash(4)

@@ -688,7 +688,7 @@ def _spanning_tree(
     if not combination.has_circles:
         return None
     if isinstance(combination.path_upkeep, Failover):
-        return FailoverTree(node, incarnation, random, effects, combination.path_upkeep.patience)
+        return FailoverTree(node, incarnation, random, effects, combination.path_upkeep.grace)
     return SpanningTree(node, incarnation, random, effects)
 
 

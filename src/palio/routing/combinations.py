@@ -198,7 +198,7 @@ class Combination:
             return None  # their own upkeep brings them back, so that there is nothing to keep
         kept = (
             self.recovery.outage if isinstance(self.recovery, Recover) else None,
-            self.path_upkeep.patience + self.path_upkeep.handover if isinstance(self.path_upkeep, Failover) else None,
+            self.path_upkeep.grace + self.path_upkeep.handover if isinstance(self.path_upkeep, Failover) else None,
         )
         return max((each for each in kept if each is not None), default=None)
 

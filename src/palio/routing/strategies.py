@@ -334,13 +334,13 @@ class TreeRepair(PathUpkeep):
 class Failover(PathUpkeep):
     """Brokers attach to a backup, and the tables of a lost neighbour are kept until others have moved.
 
-    A lost parent is waited for `patience` seconds before its backup is taken.
+    A lost parent is waited for `grace` seconds before its backup is taken.
     """
 
     name: ClassVar[str] = "failover"
 
     handover: float = _at_least(0, 2.0, is_local=True)  # seconds
-    patience: float = _at_least(0, 0.0, is_local=True)  # seconds
+    grace: float = _at_least(0, 0.0, is_local=True)  # seconds
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,9 +12,9 @@ The source excludes that; here the way in the offers shows it, since it comes ba
 gives its parent up then and asks for an epoch as in any other tree. While there is a loop, events are stopped by the
 duplicate filter, and filters that only the loop sustains go when it is cut.
 
-With `patience` a broker first waits so many seconds for its lost parent, and keeps its place meanwhile, so that the
-brokers below it see nothing of a short outage; then it looks for a backup (the threshold of Chand §6.1 between
-recovery and failover). Only the parent itself can end the wait: it offers its way again once it is back.
+With a `grace` period a broker first waits so many seconds for its lost parent, and keeps its place meanwhile. The
+brokers below it see nothing of a short outage; after it the broker looks for a backup (the threshold of Chand §6.1
+between recovery and failover). Only the parent itself ends the wait: it offers its way again once it is back.
 
 Tables move as the source says, in its recommended order: a broker tells its backup all that it would have told its lost
 parent, reduced as its propagation says, and only later is withdrawn what came by the lost link, at both of its ends.
@@ -33,13 +33,13 @@ from palio.routing.effects import CancelTimer, Effect, SetTimer
 from palio.routing.messages import Offer
 from palio.routing.spanning_tree import SpanningTree
 
-PATIENCE_TIMER: Final = "patience"
+GRACE_TIMER: Final = "grace"
 
 
 class FailoverTree(SpanningTree):
     """The place of one broker in a tree whose offers name the way from the root."""
 
-    __slots__ = ("_awaited", "_lost", "_patience", "_way_before")
+    __slots__ = ("_awaited", "_grace", "_lost", "_way_before")
 
     def __init__(
         self,
@@ -47,11 +47,11 @@ class FailoverTree(SpanningTree):
         incarnation: int,
         random: Callable[[], float],
         effects: list[Effect],
-        patience: float = 0.0,
+        grace: float = 0.0,
     ) -> None:
-        """`patience` is how many seconds a lost parent is waited for before a backup is taken."""
+        """`grace` is how many seconds a lost parent is waited for before a backup is taken."""
         super().__init__(node, incarnation, random, effects)
-        self._patience = patience
+        self._grace = grace
         self._lost: int | None = None  # the parent that was lost, until there is another
         self._awaited: int | None = None  # the lost parent, while it is waited for
         self._way_before: tuple[int, ...] = ()  # the way that leads through the awaited parent
@@ -65,7 +65,7 @@ class FailoverTree(SpanningTree):
 
     def on_link_down(self, link: int) -> None:
         if link == self.parent:
-            if self._patience:
+            if self._grace:
                 self._await(self._links[link])
             else:
                 self._lost = self._links[link]
@@ -78,7 +78,7 @@ class FailoverTree(SpanningTree):
         super().on_offer(link, offer)
 
     def on_timer(self, name: str) -> None:
-        if name == PATIENCE_TIMER and self._awaited is not None:
+        if name == GRACE_TIMER and self._awaited is not None:
             self._lost, self._awaited = self._awaited, None
             self._decide()
         else:
@@ -89,7 +89,7 @@ class FailoverTree(SpanningTree):
         self._way_before = self._way()
         self._awaited = parent
         self.parent = None
-        self._effects.append(SetTimer(PATIENCE_TIMER, self._patience))
+        self._effects.append(SetTimer(GRACE_TIMER, self._grace))
 
     def _decide(self) -> None:
         if self._awaited is not None:
@@ -97,7 +97,7 @@ class FailoverTree(SpanningTree):
                 self._send_offers()
                 return
             self._awaited = None
-            self._effects.append(CancelTimer(PATIENCE_TIMER))
+            self._effects.append(CancelTimer(GRACE_TIMER))
         super()._decide()
         if self.parent is not None:
             self._lost = None
