@@ -397,6 +397,8 @@ class Host:
             "away": delivery.missing,
             "withheld": delivery.withheld,
             "not_writing": delivery.not_writing,
+            "full": delivery.interests.full,
+            "blocking": delivery.blocked.brokers,
             "inversions": delivery.queues.inversions,
         }
 

@@ -228,6 +228,11 @@ class HomeInterests:
         """The subscriptions that take no event now."""
         return self._away
 
+    @property
+    def full(self) -> int:
+        """The number of subscriptions whose queue is full and refuses events."""
+        return sum(each.state == "full" for each in self._away.values())
+
     def is_out_of_reach(self, found: Iterable[Key]) -> bool:
         """Whether an event for some of these cannot be delivered; a home that could not write may do so again."""
         return any(self._away[each].state != "not writing" for each in found)
