@@ -115,7 +115,12 @@ def _print_slowest(console: Console, found: dict[str, Any]) -> None:
 def _waited_for(found: dict[str, Any]) -> str:
     away = [f"{broker}, which is away" for broker in found["away"]]
     full = [f"{broker}, whose disk takes no more" for broker in found["not_writing"]]
-    return "".join(f"; waiting for broker {each}" for each in (*away, *full))
+    waited = [f"broker {each}" for each in (*away, *full)]
+    if found["full"]:
+        queues = "durable queue that is" if found["full"] == 1 else "durable queues that are"
+        waited.append(f"{found['full']:,} {queues} full")
+    waited += [f"broker {broker}, where a subscriber holds publishers back" for broker in found["blocking"]]
+    return "".join(f"; waiting for {each}" for each in waited)
 
 
 def _rates(rates: dict[str, float]) -> str:

@@ -12,6 +12,15 @@ from palio.routing.messages import LOCAL, Announce
 ROUTING_TREES_TOPIC: Final = "trees"
 OPTIMISER_TIMER: Final = "trees"  # of the broker that announces them
 
+_MAX_NUMBER_DIGITS: Final = 20
+
+
+def broker_of(topic: str, prefix: str) -> int | None:
+    """The broker that a topic names after a prefix; None where it is another topic."""
+    number = topic.removeprefix(prefix)
+    is_number = number != topic and number.isdecimal() and len(number) <= _MAX_NUMBER_DIGITS
+    return int(number) if is_number else None
+
 
 class Announcements:
     """The announcements known to one broker."""

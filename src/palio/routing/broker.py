@@ -20,6 +20,7 @@ from palio.routing.client_requests import ClientRequests, RequestQueue
 from palio.routing.codec import Arrival
 from palio.routing.combinations import Combination
 from palio.routing.completeness import COMPLETENESS_TIMER, Completeness, no_clock
+from palio.routing.delivery.blocked_interests import BLOCKED_TOPIC
 from palio.routing.delivery.durable_delivery import RETRY_TIMER, DurableDelivery
 from palio.routing.delivery.durable_queues import DurableQueues
 from palio.routing.durable_claims import DurableClaims
@@ -325,6 +326,8 @@ class Broker:
         """Send neighbours the home brokers behind this one, after their subscriptions; then route due attempts."""
         if self.delivery.interests.has_announcements:
             self._clients.announce_interests()
+        if self.delivery.blocked.has_announcement:
+            self._clients.announce_blocked(self._now)
         self.delivery.reachable.send_additions()
         if self.claims.held and self.claims.reach_version != self.delivery.reachable.version:
             self.claims.inform_new_homes()
@@ -438,6 +441,8 @@ class Broker:
     def _on_timer(self, fired: TimerFired) -> None:
         if fired.name == RETRY_TIMER:
             self.delivery.on_timer()
+        elif fired.name.startswith(BLOCKED_TOPIC):
+            self.delivery.on_blocked_timer(fired.name)
         elif self.leases is not None and fired.name == LEASE_TIMER:
             self.leases.on_timer()
         elif self._completeness is not None and fired.name == COMPLETENESS_TIMER:
@@ -672,6 +677,12 @@ class Broker:
         if self._sessions is not None:
             self._sessions.on_stored(link, message)
 
+    def _on_queue_full(self, queue: QueueFull) -> None:
+        if self.delivery.queues.is_durable(queue.client, queue.name):
+            self.delivery.set_queue_full(queue.client, queue.name)
+        elif (owned := self.tables.subscriptions.get(queue.client, queue.name)) is not None:
+            self.delivery.hold_back(queue.client, queue.name, owned.filter, self._now + queue.seconds)
+
     def _on_work_done(self, done: WorkDone) -> None:
         """Take over the result of a job, which changes how fast matches are found, never which."""
         if done.result is not None:
@@ -711,8 +722,8 @@ _HANDLERS: Final[dict[type[Input], Callable[[Broker, Any], None]]] = {
     ClientGone: lambda broker, gone: broker._requests.leave(gone.client),
     Persisted: Broker._on_persisted,
     NotPersisted: Broker._on_not_persisted,
-    QueueFull: lambda broker, queue: broker.delivery.set_queue_full(queue.client, queue.name, True),
-    QueueFree: lambda broker, queue: broker.delivery.set_queue_full(queue.client, queue.name, False),
+    QueueFull: Broker._on_queue_full,
+    QueueFree: lambda broker, queue: broker.delivery.set_queue_free(queue.client, queue.name),
     Credit: lambda broker, credit: broker._credit.grant(credit.link, credit.events),
     TimerFired: Broker._on_timer,
     WorkDone: Broker._on_work_done,

@@ -18,7 +18,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from palio.errors import PalioError
-from palio.routing.announcements import Announcements
+from palio.routing.announcements import Announcements, broker_of
 from palio.routing.client_messages import (
     Accepted,
     AdvertiseClient,
@@ -260,11 +260,14 @@ class ClientRequests:
         """Take an announcement to all brokers, perhaps that one of them is given up; whether it is new."""
         if message.topic.startswith(INTEREST_TOPIC) and self.delivery.interests.learn(message):
             self.delivery.is_dirty = True
-        number = message.topic.removeprefix(_GIVEN_UP_TOPIC)
-        if number != message.topic and number.isdecimal():
-            self.delivery.give_up(int(number), message.version)
-            self.claims.give_up(int(number))
-        return self.announcements.receive(interface, message, self.links.others(interface))
+        gone = broker_of(message.topic, _GIVEN_UP_TOPIC)
+        if gone is not None:
+            self.delivery.give_up(gone, message.version)
+            self.claims.give_up(gone)
+        is_new = self.announcements.receive(interface, message, self.links.others(interface))
+        if is_new and self.delivery.blocked.learn(message):
+            self.delivery.is_dirty = True
+        return is_new
 
     # Subscriptions
 
@@ -272,6 +275,11 @@ class ClientRequests:
         """Announce which events this broker's durable subscriptions want, where that has changed."""
         for each in self.delivery.interests.take_announcements():
             self.on_announce(LOCAL, each)
+
+    def announce_blocked(self, now: float) -> None:
+        """Announce which events have full queues here that hold publishers back, where that has changed."""
+        if (announcement := self.delivery.blocked.take_announcement(now)) is not None:
+            self.on_announce(LOCAL, announcement)
 
     def _end_durable(self, client: Client, name: str) -> None:
         self.delivery.end_durable(client, name)

@@ -127,14 +127,16 @@ class Fetched(NamedTuple):
 
 
 class QueueFull(NamedTuple):
-    """A durable queue with the overflow policy `block` is full."""
+    """The queue of a subscription is full: a durable one that refuses events, or one that holds publishers back, for
+    some seconds at most."""
 
     client: Client
     name: str
+    seconds: float = 0.0
 
 
 class QueueFree(NamedTuple):
-    """A durable queue that was full has room again."""
+    """A queue that was full has room again, holds publishers back no longer, or is gone."""
 
     client: Client
     name: str

@@ -59,6 +59,7 @@ from palio.simulation.topologies import Topology, check_delay, component_labels
 _Handle = TypeVar("_Handle", Subscription, Advertisement, Event)
 _OPERATOR = "operator"  # the client that gives brokers up
 _APPLICATION = "application"  # the client that acts where none is named
+_BLOCK_SECONDS = 10.0
 _NO_FAULTS = FaultSchedule()
 
 
@@ -502,11 +503,12 @@ class Network(ObservedNetwork):
         return [decode_event(each.body) for each in kept]
 
     def set_queue_full(self, subscription: Subscription, is_full: bool) -> None:
-        """Let the queue of a durable subscription refuse events, or take them again."""
+        """Let the queue of a durable subscription refuse events, or take them again; that of another one hold the
+        publishers of its events back, at other brokers for 10 seconds at most."""
         at = _made(subscription, Subscription, "subscribe").at
-        change = (QueueFull if is_full else QueueFree)(subscription.client, str(subscription.number))
+        owner = subscription.client, str(subscription.number)
         self._unsettled = True
-        self._engine.handle(self._host(at), [change])
+        self._engine.handle(self._host(at), [QueueFull(*owner, _BLOCK_SECONDS) if is_full else QueueFree(*owner)])
 
     def unfinished(self, at: int) -> int:
         """The number of events that a broker confirmed and that are not known to be in all their durable queues."""

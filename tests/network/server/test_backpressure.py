@@ -112,6 +112,33 @@ def test_a_subscriber_that_blocks_holds_back_only_the_links_that_its_events_come
     run(test)
 
 
+def test_a_subscriber_that_blocks_behind_a_link_holds_back_no_other_publisher_there() -> None:
+    async def test() -> None:
+        # For long enough that nothing goes on because it ends.
+        async with (
+            line(3, options=OPTIONS, flow={"block_seconds": 300.0}) as (first, _, last),
+            palio.connect(url(first)) as busy,
+            palio.connect(url(first)) as other,
+            palio.connect(url(last)) as client,
+            client.subscribe("x >= 0", confirm="network", queue=100, overflow="block") as slow,
+            client.subscribe("y >= 0", confirm="network") as quick,
+        ):
+            numbers = ({"x": x} for x in range(EVENTS))
+            publishing = asyncio.ensure_future(busy.publish_all(numbers, confirm=True))
+            await until(lambda: first.status()["withheld"] >= OPTIONS["spill"] // 2)  # there is no room for more
+            for y in range(1_100):  # more than the credit of a link, and than a broker has under way
+                await other.publish({"y": y}, confirm=True)
+                if y % 100 == 99:
+                    assert [(await anext(quick)).get("y") for _ in range(100)] == list(range(y - 99, y + 1))
+            assert last.host.backpressure.is_blocked
+            assert not publishing.done()
+            assert [(await anext(slow)).get("x") for _ in range(EVENTS)] == list(range(EVENTS))
+            assert await publishing == EVENTS
+            await until(lambda: first.status()["withheld"] == 0)
+
+    run(test)
+
+
 def test_brokers_that_block_and_saturate_each_other_go_on() -> None:
     async def test() -> None:
         async with (

@@ -53,17 +53,31 @@ def test_what_was_held_back_comes_after_a_restart_too(tmp_path: Path) -> None:
     run(test)
 
 
-def test_what_is_not_written_is_counted_each_time_and_logged_now_and_then(caplog: pytest.LogCaptureFixture) -> None:
+def test_what_a_full_durable_queue_drops_is_counted_each_time_and_logged_once(caplog: pytest.LogCaptureFixture) -> None:
     async def test() -> None:
         async with broker(keeping=Retention(queue_events=5)) as server, palio.connect(url(server)) as client:
             async with client.subscribe("x >= 0", durable="desk"):
                 pass
             for x in range(50):
                 await client.publish({"x": x})
-            await until(lambda: server.host.drops["not written"] >= 10)
-        lines = [each for each in caplog.records if each.getMessage() == "not written"]
+            await until(lambda: server.host.drops["the queue of a subscription is full"] == 45)
+            assert set(server.host.drops) == {"the queue of a subscription is full"}
+        lines = [each for each in caplog.records if each.getMessage() == "a durable queue is full"]
         assert len(lines) == 1
         assert "desk" in lines[0].__dict__["reason"]
+
+    run(test)
+
+
+def test_a_confirmed_event_that_waits_for_a_full_durable_queue_does_not_count_as_dropped() -> None:
+    async def test() -> None:
+        async with broker(keeping=Retention(queue_events=5)) as server, palio.connect(url(server)) as client:
+            async with client.subscribe("x >= 0", durable="desk"):
+                pass
+            await client.publish_all([{"x": x} for x in range(8)], confirm=True)
+            await until(lambda: server.status()["spilled"] > 0)
+            status = server.status()
+            assert (status["drops"], status["full"], status["unfinished"]) == ({}, 1, 3)
 
     run(test)
 

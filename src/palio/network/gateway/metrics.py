@@ -88,6 +88,8 @@ METRICS: Final = (
            "How long confirmed publications waited: of each client, one at a time is measured.", _confirmations),
     Metric("palio_unfinished_events", "gauge", "Confirmed events that are not yet where they are for.",
            _single(lambda status: status["unfinished"])),
+    Metric("palio_withheld_events", "gauge", "Those of them that wait for subscribers elsewhere which block.",
+           _single(lambda status: status["withheld"])),
     Metric("palio_broker_away_seconds", "gauge", "How long a broker has been away that confirmed events wait for.",
            _labelled("broker", "away_seconds")),
     Metric("palio_inversions_total", "counter", "Events of durable subscriptions that came out of order.",

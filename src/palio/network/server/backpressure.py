@@ -1,9 +1,10 @@
-"""Backpressure of full delivery queues: confirmations and link credit that are withheld from publishers.
+"""Backpressure of full delivery queues: confirmations that are withheld from publishers.
 
 A full queue of policy `block` holds back those whose confirmed events it has no room for, and nobody else. Of a
-publisher at this broker the confirmation of each such event is withheld, so that it stops when its window is full. A
-neighbour by whose link such an event came gets no more credit, and sends no events until there is room. Connections
-are read all the same, since they also carry the acknowledgements and credit that make room again.
+publisher at this broker the confirmation of each such event is withheld, so that it stops when its window is full. All
+other brokers are told, and withhold the events of their publishers that the subscription wants
+(`routing.delivery.blocked_interests`). Connections and links are read all the same, since they also carry the
+acknowledgements and credit that make room again, and the events of everybody else.
 
 It is bounded: a queue that is full for too long holds nobody back until it has room.
 """
@@ -16,13 +17,14 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Protocol, cast
 
-from palio.routing.effects import Client, Reply
-from palio.routing.link_sessions import Transmit
+from palio.routing.effects import Client, QueueFree, QueueFull, Reply
 from palio.routing.messages import LOCAL, EventId, Publish
 
 
 class Blocking(Protocol):
-    """A queue that holds publishers back while it is full."""
+    """A queue that holds publishers back while it is full; `numbers` has the subscriptions that it is for, by name."""
+
+    numbers: dict[str, int]
 
     def on_blocked_too_long(self) -> None:
         """Hold nobody back until there is room again."""
@@ -31,11 +33,12 @@ class Blocking(Protocol):
 @dataclass(slots=True)
 class _FullQueue:
     principal: str  # whose queue it is
+    client: Client
+    names: tuple[str, ...]  # of its subscriptions
     timer: asyncio.TimerHandle
     is_full: bool = True
     # Withheld confirmations of events that are in it, with the other queues that such an event has filled.
     replies: list[tuple[Reply, tuple[_FullQueue, ...]]] = field(default_factory=list)
-    links: set[int] = field(default_factory=set)  # by which such events came
 
 
 class Backpressure:
@@ -44,13 +47,14 @@ class Backpressure:
     def __init__(
         self,
         answer: Callable[[Reply], None],
-        transmit: Callable[[Transmit], None],
+        announce: Callable[[QueueFull | QueueFree], None],
         on_released: Callable[[], None],
         drops: Counter[str],
     ) -> None:
-        """`on_released` is called after answers that are given outside of a batch."""
+        """`announce` lets other brokers know; `on_released` is called after answers that are given outside of a
+        batch."""
         self._answer = answer
-        self._transmit = transmit
+        self._announce = announce
         self._on_released = on_released
         self._drops = drops
         self._loop = asyncio.get_running_loop()
@@ -60,15 +64,16 @@ class Backpressure:
         # Of this batch: events with the queues that they have filled, and confirmations.
         self._excess: dict[EventId, tuple[_FullQueue, ...]] = {}
         self._replies: list[Reply] = []
-        self._credit: list[Transmit] = []
 
-    def block(self, queue: Blocking, seconds: float, principal: str) -> None:
-        """Withhold confirmations and link credit for what goes into a full queue until `unblock`, at most for some
+    def block(self, queue: Blocking, seconds: float, principal: str, client: Client) -> None:
+        """Hold back the publishers of what goes into a full queue of a client until `unblock`, at most for some
         seconds. `principal` is whose queue it is."""
         full = self._full.get(queue)
         if full is None:
-            full = _FullQueue(principal, self._loop.call_later(seconds, self._end_blocking, queue))
-            self._full[queue] = full
+            timer = self._loop.call_later(seconds, self._end_blocking, queue)
+            full = self._full[queue] = _FullQueue(principal, client, tuple(queue.numbers), timer)
+            for name in full.names:
+                self._announce(QueueFull(client, name, seconds))
         self._overflowed.append(full)
 
     def _end_blocking(self, queue: Blocking) -> None:
@@ -83,9 +88,8 @@ class Backpressure:
             return
         full.timer.cancel()
         full.is_full = False
-        credit, self._credit = self._credit, []
-        for effect in credit:
-            self._transmit(effect)  # which asks `withholds` again
+        for name in full.names:
+            self._announce(QueueFree(full.client, name))
         for reply, others in full.replies:
             self._answer_or_withhold(reply, others)
         self._on_released()
@@ -100,21 +104,10 @@ class Backpressure:
             return  # such a publisher cannot be held back
         if link == LOCAL:
             self._excess[event.id] = tuple(overflowed)
-            return
-        for full in overflowed:
-            full.links.add(link)
 
     def confirm(self, reply: Reply) -> None:
         """Answer a publisher at the end of the batch, whose events may still fill a queue."""
         self._replies.append(reply)
-
-    def withholds(self, credit: Transmit) -> bool:
-        """Whether credit for a neighbour is withheld; it is transmitted later then."""
-        # Of all that goes to neighbours only credit is withheld: they stop sending events, and control goes on.
-        if not any(link in full.links for full in self._full.values() for link in credit.links):
-            return False
-        self._credit.append(credit)
-        return True
 
     def end_batch(self) -> None:
         """Answer the confirmations of this batch, but for those of events that a full queue holds back."""

@@ -4,9 +4,9 @@ An event that need not wait bypasses the queues: it is written once for all subs
 one of them must wait, the event goes to the queue of each subscription, so that the order within each is kept. A
 subscription has a queue of its own; the subscriptions of a set share one, in which an event waits once for all.
 
-Overflow policy `block` is backpressure on confirmed publishers: their confirmations and the credit of links are
-withheld, and what they have in flight by then still finds a place. Unconfirmed publishers cannot be held back; their
-events are dropped at a full queue. Every drop is counted.
+Overflow policy `block` is backpressure on confirmed publishers: their confirmations are withheld, or their events at
+the brokers that accepted them, and what they have in flight by then still finds a place. Unconfirmed publishers cannot
+be held back; their events are dropped at a full queue. Every drop is counted.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from palio.network.server.batch_delivery import SendBatch
     from palio.network.server.host import Host
 
-# Confirmed events that may arrive after `block`: each publisher has a window of them, and each link its credit.
+# Confirmed events that may arrive after `block`: each publisher has a window of them, and so has each broker.
 _MAX_IN_FLIGHT_EVENTS: Final = 65_536
 _MAX_STRETCHES: Final = 256  # complete ones of a queue, that wait behind its events
 

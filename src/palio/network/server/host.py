@@ -167,7 +167,7 @@ class Host:
         self._deferred_bytes = 0
         self._timers: dict[str, asyncio.TimerHandle] = {}
         self._touched: dict[ClientEnd, None] = {}
-        self.backpressure = Backpressure(self._answer, self._transmit, self._end_batch, self.drops)
+        self.backpressure = Backpressure(self._answer, self.enqueue, self._end_batch, self.drops)
         self._workers = ThreadPoolExecutor(1, "palio-work")
         # One reader: several threads would keep the loop waiting for the interpreter lock all the same.
         self._readers = ThreadPoolExecutor(1, "palio-read")
@@ -395,7 +395,10 @@ class Host:
             "unfinished": delivery.unfinished,
             "spilled": delivery.spilled,
             "away": delivery.missing,
+            "withheld": delivery.withheld,
             "not_writing": delivery.not_writing,
+            "full": delivery.interests.full,
+            "blocking": delivery.blocked.brokers,
             "inversions": delivery.queues.inversions,
         }
 
@@ -411,8 +414,6 @@ class Host:
     # Effects
 
     def _transmit(self, effect: Transmit) -> None:
-        if effect.kind == codec.GRANT and self.backpressure.withholds(effect):
-            return
         for link in effect.links:
             end = self.links.get(link)
             if end is None:

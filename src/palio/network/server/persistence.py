@@ -134,12 +134,16 @@ class Persistence:
 
     def _on_not_written(self, token: int, error: PalioError) -> None:
         count = self._write_failures.note(type(error))
-        if count:
-            log.error("not written", extra={"reason": str(error), "count": count})
-        self._drops["not written"] += 1
         if isinstance(error, errors.QueueFull):
+            # No failure: a confirmed event waits for room, and others are counted as dropped where they are.
+            if count:
+                log.warning("a durable queue is full", extra={"reason": str(error), "count": count})
             self._full_queues.add((error.client, error.name))
             self._enqueue(QueueFull(error.client, error.name))
+        else:
+            if count:
+                log.error("not written", extra={"reason": str(error), "count": count})
+            self._drops["not written"] += 1
         # The message of a store error names the directory of the store, which clients need not know.
         reason = error.reason if isinstance(error, StoreError) else str(error)
         self._enqueue(NotPersisted(token, reason, refusal_of(error)))

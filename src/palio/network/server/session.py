@@ -474,7 +474,8 @@ class Session:
 
     def _on_queue_over(self, delivery_queue: DeliveryQueue) -> None:
         if delivery_queue.overflow == "block":
-            self._host.backpressure.block(delivery_queue, self._flow.block_seconds, self.principal.name)
+            seconds = self._flow.block_seconds
+            self._host.backpressure.block(delivery_queue, seconds, self.principal.name, self.client)
         elif self.failure is None:
             self.failure = LimitReached(
                 "queue", delivery_queue.limits.events, f"too many events wait for {delivery_queue.name!r}"

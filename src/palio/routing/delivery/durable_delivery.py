@@ -21,6 +21,7 @@ from palio.filters.filter import Filter
 from palio.routing.client_messages import PublishClient
 from palio.routing.codec import Arrival
 from palio.routing.combinations import Combination
+from palio.routing.delivery.blocked_interests import BlockedInterests
 from palio.routing.delivery.delivery_attempts import DeliveryAttempts
 from palio.routing.delivery.durable_queues import (
     ALL_BITS,
@@ -74,6 +75,7 @@ class DurableDelivery:
         "_short",
         "_tokens",
         "_writing",
+        "blocked",
         "expected",
         "has_durable",
         "interests",
@@ -99,8 +101,17 @@ class DurableDelivery:
         chosen = combination.broker
         self.interests = HomeInterests(node, incarnation, remembered.interests)
         bounds = LogBounds(chosen.spill, chosen.spill_bytes, chosen.window)
+        self.blocked = BlockedInterests(node, incarnation, effects)
         self._log = EventLog(
-            incarnation, bounds, window, remembered.unfinished, remembered.spilled, self.interests, tokens, effects
+            incarnation,
+            bounds,
+            window,
+            remembered.unfinished,
+            remembered.spilled,
+            self.interests,
+            self.blocked,
+            tokens,
+            effects,
         )
         self._short: set[EventId] = set()  # events routed in this batch that cannot reach all that want them
         self.queues = DurableQueues(window, effects)
@@ -198,12 +209,30 @@ class DurableDelivery:
             self.is_dirty = True
             self.interests.remove_own(claim_key(client, name))
 
-    def set_queue_full(self, client: Client, name: str, is_full: bool) -> None:
-        """A durable queue that refuses events is full, or has room again. All brokers are told: confirmed events for it
-        wait where they were accepted, and no others do."""
+    def set_queue_full(self, client: Client, name: str) -> None:
+        """A durable queue that refuses events is full. All brokers are told: confirmed events for it wait where they
+        were accepted, and no others do."""
         self.is_dirty = True
-        self.queues.set_full(client, name, is_full)
-        self.interests.set_own_full(claim_key(client, name), is_full)
+        self.queues.set_full(client, name, True)
+        self.interests.set_own_full(claim_key(client, name), True)
+
+    def hold_back(self, client: Client, name: str, wanted: Filter, until: float) -> None:
+        """A queue in memory is full, and holds publishers back until a time at most. All other brokers are told: they
+        withhold the confirmed events for it, and send no others behind them of the same publishers."""
+        self.is_dirty = True
+        self.blocked.set_own(claim_key(client, name), wanted, until)
+
+    def set_queue_free(self, client: Client, name: str) -> None:
+        """A queue has room again, or is gone."""
+        self.is_dirty = True
+        self.queues.set_full(client, name, False)
+        self.interests.set_own_full(claim_key(client, name), False)
+        self.blocked.remove_own(claim_key(client, name))
+
+    def on_blocked_timer(self, name: str) -> None:
+        """What another broker has announced does not hold publishers back any longer."""
+        self.is_dirty = True
+        self.blocked.on_timer(name)
 
     def publish(self, client: Client, request: PublishClient, event: Publish, content: Event) -> None:
         """Log an event, and confirm it when it is on disk."""
@@ -422,6 +451,11 @@ class DurableDelivery:
     def spilled(self) -> int:
         """The number of confirmed events that wait for durable subscriptions which take none now."""
         return len(self._log.spill)
+
+    @property
+    def withheld(self) -> int:
+        """The number of confirmed events that wait for subscriptions of other brokers which hold publishers back."""
+        return self._log.withheld
 
     @property
     def is_refusing(self) -> bool:

@@ -21,6 +21,7 @@ from palio.routing.durable_settings import DurableSettings
 from palio.routing.effects import BrokerStanding, Client, Deliver, Drop, Effect, Queued, Recipient, Send
 from palio.routing.messages import EventId, Key, Publish, Reach
 
+_QUEUE_FULL: Final = "the queue of a subscription is full"  # of a drop
 _MAX_WATCHED_SOURCES: Final = 1_024  # incarnations of brokers whose order is watched
 
 # The standing of a broker is the number of its incarnation, shifted, with these bits of what it keeps below. Both only
@@ -83,7 +84,7 @@ class DurableQueues:
             if room:
                 self._unwritten.append(Queued(client, room, event))
             if len(room) < len(names):
-                self._effects.append(Drop("the queue of a subscription is full", event))
+                self._effects.append(Drop(_QUEUE_FULL, event))
 
     def is_blocked(self, recipients: Sequence[Recipient]) -> bool:
         """Whether one of the queues that an event is for is full."""
@@ -166,6 +167,8 @@ class DurableQueues:
                 self._window.discard(part_key(identity, record.client, name))
             # The event was delivered to the subscriptions that are not durable: another attempt must not do so again.
             self._window.add(part_key(identity, "", ""))
+        elif any((record.client, name) in self._full for name in record.names):
+            self._effects.append(Drop(_QUEUE_FULL, record.event))
         return self.on_written(record)
 
     def _split(self, recipients: Sequence[Recipient]) -> tuple[tuple[Recipient, ...], list[Recipient]]:

@@ -7,11 +7,14 @@ are dropped, and it decides about events for that subscription alone.
 
 Log and queues share one `DeduplicationWindow`: an event is logged once and queued once, however often its publisher or
 a broker sends it.
+
+Events for a subscription whose full queue holds publishers back are *withheld*: logged, confirmed and not sent. So are
+those that the same publisher sent after them, so that its events stay in order; all others go on.
 """
 
 from __future__ import annotations
 
-from collections import OrderedDict, deque
+from collections import Counter, OrderedDict, deque
 from collections.abc import Iterable, Iterator, Sequence
 from hashlib import blake2b
 from typing import Final, Generic, NamedTuple, TypeVar
@@ -19,6 +22,7 @@ from typing import Final, Generic, NamedTuple, TypeVar
 from palio.events import Event
 from palio.routing.client_messages import Accepted, Proceed, Refusal, Refused
 from palio.routing.codec import decode_event
+from palio.routing.delivery.blocked_interests import BlockedInterests
 from palio.routing.delivery.home_interests import HomeInterests
 from palio.routing.delivery.spill import Spill
 from palio.routing.durable_settings import OnFull
@@ -36,7 +40,10 @@ from palio.routing.effects import (
 from palio.routing.messages import UNKNOWN_AGE, AttemptOutcome, DeliveryTag, EventId, Key, Publish
 
 _Key = TypeVar("_Key")
-_IN_TRANSIT: Final = b""  # in place of a destination: events under way, whatever they are for
+# In place of a destination: events under way, whatever they are for, and those that are withheld.
+_IN_TRANSIT: Final = b""
+_WITHHELD: Final = b"withheld"
+_MAX_UNDER_WAY_BYTES: Final = 16 * 2**20  # that may still come to a subscription when it holds publishers back
 _MAX_FETCHED: Final = 100  # events of the spill that are read from disk together
 
 
@@ -110,9 +117,9 @@ class EventLog:
     __slots__ = (
         "_attempt",
         "_awaiting_retry",
+        "_blocked",
         "_bytes",
         "_confirming",
-        "_decoded",
         "_effects",
         "_ended",
         "_fetches",
@@ -120,6 +127,7 @@ class EventLog:
         "_incarnation",
         "_interests",
         "_is_saturated",
+        "_is_withholding_all",
         "_letters",
         "_max_bytes",
         "_max_in_transit",
@@ -130,9 +138,15 @@ class EventLog:
         "_released",
         "_tokens",
         "_under_way",
+        "_under_way_bytes",
         "_unfinished",
+        "_unrouted",
         "_unwritten",
         "_window",
+        "_withheld",
+        "_withheld_bytes",
+        "_withheld_of",
+        "_withheld_revision",
         "dropped",
         "not_writing",
         "spill",
@@ -146,6 +160,7 @@ class EventLog:
         unfinished: Iterable[Logged],
         spilled: Iterable[EventId],
         interests: HomeInterests,
+        blocked: BlockedInterests,
         tokens: Iterator[int],
         effects: list[Effect],
     ) -> None:
@@ -157,14 +172,22 @@ class EventLog:
         self._max_under_way = bounds.under_way
         self._window = window
         self._interests = interests
+        self._blocked = blocked
         self._tokens = tokens
         self._effects = effects
         self._unfinished = {logged.event.id: logged.event for logged in unfinished}
         self._bytes = sum(map(_length, self._unfinished.values()))
-        # The content of events that have not been routed yet, as admission has read it: the first attempt needs it.
-        self._decoded: dict[EventId, Event] = {}
+        # The publisher and content of events that have not been routed yet, as admission has read it: the first attempt
+        # needs it.
+        self._unrouted: dict[EventId, tuple[Client, Event]] = {}
         self._ready = deque(self._unfinished)  # to be routed
         self._under_way: set[EventId] = set()
+        self._under_way_bytes = 0
+        self._withheld: dict[EventId, Client] = {}  # with their publishers, in the order in which they were accepted
+        self._withheld_of: Counter[Client] = Counter()
+        self._withheld_bytes = 0
+        self._withheld_revision = 0  # of the blocked interest that they were withheld for
+        self._is_withholding_all = False  # from when there is no room for more, until half of it is free
         self._ended: dict[EventId, None] = {}  # whose attempt was not whole, until it is known what they wait for
         self._awaiting_retry: dict[EventId, None] = {}
         self.spill = Spill(bounds.events, bounds.bytes)
@@ -194,6 +217,11 @@ class EventLog:
         return bool(self._awaiting_retry or self.not_writing)
 
     @property
+    def withheld(self) -> int:
+        """The number of events that wait for subscriptions which hold publishers back."""
+        return len(self._withheld)
+
+    @property
     def is_refusing(self) -> bool:
         """Whether publishers wait for room."""
         return bool(self._refused)
@@ -201,7 +229,7 @@ class EventLog:
     @property
     def first_unrouted(self) -> EventId | None:
         """The first event of this incarnation that was taken and has not been routed yet."""
-        return next(iter(self._decoded), None)  # in the order in which they were taken
+        return next(iter(self._unrouted), None)  # in the order in which they were taken
 
     # Admission
 
@@ -209,7 +237,7 @@ class EventLog:
         """Log an event and confirm it when it is on disk."""
         is_new = _identity(logged) not in self._confirming and logged.key not in self._window
         # A busy broker confirms a duplicate all the same: it takes no room.
-        full = self._full_destination([content]) if is_new else None
+        full = self._full_destination(logged.publisher, [content]) if is_new else None
         if full is not None:
             self._refuse(client, number, full)
         else:
@@ -218,23 +246,25 @@ class EventLog:
     def publish_batch(self, client: Client, events: Sequence[tuple[int, Logged, Event]]) -> None:
         """Log several events, all or none. They are taken where one of them could be, so that many find room as soon as
         one does, and the bound is exceeded by the others."""
-        full = self._full_destination([content for _, _, content in events])
+        full = self._full_destination(events[0][1].publisher, [content for _, _, content in events])
         if full is not None:
             self._refuse(client, events[0][0], full)
         else:
             for number, logged, content in events:
                 self._take(client, number, logged, content)
 
-    def _full_destination(self, contents: Sequence[Event]) -> Key | None:
-        """The destination that has no room for one of some events, where there is one.
+    def _full_destination(self, publisher: Client, contents: Sequence[Event]) -> Key | None:
+        """The destination that has no room for one of some events of a publisher, where there is one.
 
         A destination that refused an event goes on doing so until half of its room is free, so that a publisher's later
         events for it do not overtake those that were refused.
         """
-        in_transit = len(self._unfinished) + len(self._confirming)
-        if self._is_saturated or in_transit >= self._max_in_transit or self._bytes >= self._max_bytes:
+        in_transit, length = self._in_transit()
+        if self._is_saturated or in_transit >= self._max_in_transit or length >= self._max_bytes:
             self._is_saturated = True
             return _IN_TRANSIT
+        if self._is_withholding_all and (publisher in self._withheld_of or any(self._blocked.find(contents))):
+            return _WITHHELD
         refusing = {key for key in self.spill.refusing if key in self._interests.away and self._policy(key) == "refuse"}
         if refusing:
             for found in self._interests.find_away(contents):
@@ -243,6 +273,11 @@ class EventLog:
                         return key
         return None
 
+    def _in_transit(self) -> tuple[int, int]:
+        """Number and bytes of the events that are to be sent or under way: withheld ones have room of their own."""
+        count = len(self._unfinished) - len(self._withheld) + len(self._confirming)
+        return count, self._bytes - self._withheld_bytes
+
     def _policy(self, destination: Key) -> OnFull:
         known = self._interests.away.get(destination)
         return "refuse" if known is None else known.on_full
@@ -250,7 +285,13 @@ class EventLog:
     def _refuse(self, client: Client, number: int, destination: Key) -> None:
         self._refused.setdefault(destination, {})[client] = None
         known = self._interests.away.get(destination)
-        if known is None:
+        if destination == _WITHHELD:
+            brokers = ", ".join(map(str, self._blocked.brokers))
+            reason = (
+                f"{len(self._withheld):,} confirmed events wait for a subscriber that holds publishers back and has a "
+                f"full queue, at broker {brokers}"
+            )
+        elif known is None:
             reason = f"{self._max_in_transit:,} confirmed events are under way to brokers that are slow"
         else:
             reason = f"{self.spill.count(destination):,} confirmed events wait for {known}"
@@ -265,7 +306,7 @@ class EventLog:
             self._effects.append(Reply(client, Accepted(number)))
         else:
             self._confirming[_identity(logged)] = [(client, number)]
-            self._decoded[logged.event.id] = content
+            self._unrouted[logged.event.id] = logged.publisher, content
             self._unwritten.append(logged)
 
     def take_unwritten(self) -> list[Logged | LoggedDeadLetter | Finished]:
@@ -285,7 +326,7 @@ class EventLog:
         self._effects += [Reply(client, Accepted(number), event.id) for client, number in confirming]
 
     def on_write_failed(self, logged: Logged, reason: str, kind: Refusal) -> None:
-        self._decoded.pop(logged.event.id, None)
+        self._unrouted.pop(logged.event.id, None)
         confirming = self._confirming.pop(_identity(logged), ())
         self._effects += [Reply(client, Refused(reason, kind, number)) for client, number in confirming]
 
@@ -293,13 +334,15 @@ class EventLog:
 
     def next_attempts(self) -> Iterator[tuple[Publish, Event | None]]:
         """The events to route now, with their content where it is still at hand."""
-        while self._ready and len(self._under_way) < self._max_under_way:
+        self._withhold()
+        while self._ready and self._may_send:
             id = self._ready.popleft()
             event = self._unfinished[id]
             identity = event.kept.identity if event.kept is not None else b""
             # Each attempt has a number of its own, by which acknowledgements and duplicates are told apart.
             self._attempt += 1
             self._under_way.add(id)
+            self._under_way_bytes += _length(event)
             attempt = Publish(
                 id,
                 event.body,
@@ -310,12 +353,48 @@ class EventLog:
                 age=event.age if id.incarnation == self._incarnation else UNKNOWN_AGE,  # the clock began anew
                 aged_at=event.aged_at,
             )
-            yield attempt, self._decoded.pop(id, None)
+            yield attempt, self._unrouted.pop(id, (None, None))[1]
+
+    @property
+    def _may_send(self) -> bool:
+        return len(self._under_way) < self._max_under_way and self._under_way_bytes < _MAX_UNDER_WAY_BYTES
+
+    def _withhold(self) -> None:
+        """Leave among the ready events, as far as they may be sent now, none that is to be withheld."""
+        if self._withheld_revision != self._blocked.revision:
+            self._withheld_revision = self._blocked.revision
+            self._ready.extendleft(reversed(self._withheld))
+            self._withheld.clear()
+            self._withheld_of.clear()
+            self._withheld_bytes = 0
+        if not self._blocked:
+            return
+        room = self._max_under_way - len(self._under_way)
+        passed: list[EventId] = []
+        while self._ready and len(passed) < room and self._may_send:
+            some = [self._ready.popleft() for _ in range(min(room - len(passed), len(self._ready)))]
+            known = [self._unrouted.get(id) for id in some]
+            contents = [
+                decode_event(self._unfinished[id].body) if each is None else each[1]
+                for id, each in zip(some, known, strict=True)
+            ]
+            for id, each, is_blocked in zip(some, known, self._blocked.find(contents), strict=True):
+                publisher = "" if each is None else each[0]  # not known of an event that was tried before
+                if is_blocked or publisher in self._withheld_of:
+                    self._withheld[id] = publisher
+                    self._withheld_bytes += _length(self._unfinished[id])
+                    if publisher:
+                        self._withheld_of[publisher] += 1
+                else:
+                    passed.append(id)
+        self._ready.extendleft(reversed(passed))
+        if 2 * len(self._withheld) >= self._max_in_transit or 2 * self._withheld_bytes >= self._max_bytes:
+            self._is_withholding_all = True
 
     def fetch(self) -> None:
         """Read released events from disk, as many as may be under way beside those that are."""
         fetched = sum(map(len, self._fetches.values()))
-        room = self._max_under_way - len(self._unfinished) - fetched
+        room = self._max_under_way - (len(self._unfinished) - len(self._withheld)) - fetched
         if self._released and room > 0:
             ids = tuple(self._released.popleft() for _ in range(min(room, len(self._released), _MAX_FETCHED)))
             token = next(self._tokens)
@@ -345,7 +424,9 @@ class EventLog:
         return length
 
     def on_attempt_ended(self, attempt: AttemptOutcome) -> None:
-        self._under_way.discard(attempt.id)
+        if attempt.id in self._under_way:
+            self._under_way.remove(attempt.id)
+            self._under_way_bytes -= _length(self._unfinished[attempt.id])
         self.not_writing.discard(self._probing.pop(attempt.id, 0))
         self.not_writing.update(attempt.unwritten)
         if attempt.whole:
@@ -428,11 +509,16 @@ class EventLog:
     def proceed(self) -> None:
         """Tell refused clients to proceed, when half of the room is free again."""
         # Hysteresis: with one free place clients would be refused and resumed event by event.
-        in_transit = len(self._unfinished) + len(self._confirming)
-        if self._is_saturated and 2 * in_transit <= self._max_in_transit and 2 * self._bytes <= self._max_bytes:
+        in_transit, length = self._in_transit()
+        if self._is_saturated and 2 * in_transit <= self._max_in_transit and 2 * length <= self._max_bytes:
             self._is_saturated = False
+        if 4 * len(self._withheld) <= self._max_in_transit and 4 * self._withheld_bytes <= self._max_bytes:
+            self._is_withholding_all = False
         for key in list(self._refused):
-            is_full = self._is_saturated if key == _IN_TRANSIT else key in self.spill.refusing
+            if key == _WITHHELD:
+                is_full = self._is_withholding_all
+            else:
+                is_full = self._is_saturated if key == _IN_TRANSIT else key in self.spill.refusing
             if not is_full:
                 self._effects += [Reply(client, Proceed()) for client in self._refused.pop(key)]
 

@@ -157,7 +157,8 @@ class HomeInterests:
     def learn(self, message: Announce) -> bool:
         """Take the announcement of a home; whether it is one, and new."""
         home, _, bucket = message.topic.removeprefix(INTEREST_TOPIC).partition(" ")
-        if not home.isdecimal() or not bucket.isdecimal() or int(bucket) >= _BUCKETS:
+        is_number = home.isdecimal() and bucket.isdecimal() and len(home) <= 20 and len(bucket) <= 2
+        if not is_number or int(bucket) >= _BUCKETS:
             return False
         known = self._known.get((int(home), int(bucket)))
         if known is not None and known.version >= message.version:
@@ -226,6 +227,11 @@ class HomeInterests:
     def away(self) -> dict[Key, Destination]:
         """The subscriptions that take no event now."""
         return self._away
+
+    @property
+    def full(self) -> int:
+        """The number of subscriptions whose queue is full and refuses events."""
+        return sum(each.state == "full" for each in self._away.values())
 
     def is_out_of_reach(self, found: Iterable[Key]) -> bool:
         """Whether an event for some of these cannot be delivered; a home that could not write may do so again."""
