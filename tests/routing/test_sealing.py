@@ -77,6 +77,7 @@ def test_only_combinations_without_content_at_inner_brokers_are_legal() -> None:
     assert kinds == {
         ("flooding", "content"),
         ("flooding", "never"),
+        ("xroute", "prefix"),
         *((propagation, forwarding) for propagation in ("simple", "identity") for forwarding in ("always", "bloom")),
         *(
             (propagation, forwarding)

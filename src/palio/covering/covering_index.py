@@ -19,6 +19,7 @@ import numpy as np
 
 from palio.covering.covering_kernels import DOMINATED, DOMINATING, find_in_columns
 from palio.covering.extents import Floats, IndexedFilter, first_above
+from palio.covering.xpath_index import XPathIndex, pattern_of
 
 
 class CoveringIndex(Protocol):
@@ -147,30 +148,45 @@ _MAX_LINEAR_FILTERS: Final = 64
 
 
 class AdaptiveIndex:
-    """A linear index that becomes a columnar one when it has grown, and stays so."""
+    """A linear index that becomes a columnar one when it has grown, and stays so; beside it one for filters that ask
+    for one XPath, once there is any."""
 
     def __init__(self) -> None:
         self._linear: LinearIndex | None = LinearIndex()
         self._inner: CoveringIndex = self._linear
+        self._patterns: CoveringIndex | None = None
         self._earlier = 0
 
     @property
     def comparisons(self) -> int:
-        return self._earlier + self._inner.comparisons
+        return self._earlier + self._inner.comparisons + (0 if self._patterns is None else self._patterns.comparisons)
 
     def add(self, filter: IndexedFilter) -> None:
+        if pattern_of(filter.filter) is not None:
+            if self._patterns is None:
+                self._patterns = XPathIndex()
+            self._patterns.add(filter)
+            return
         if self._linear is not None and len(self._linear.filters) == _MAX_LINEAR_FILTERS:
             self._grow(self._linear)
         self._inner.add(filter)
 
     def remove(self, filter: IndexedFilter) -> None:
-        self._inner.remove(filter)
+        self._index_of(filter).remove(filter)
 
     def covering(self, filter: IndexedFilter, limit: int) -> list[IndexedFilter]:
-        return self._inner.covering(filter, limit)
+        found = self._inner.covering(filter, limit)
+        if self._patterns is not None and len(found) < limit:
+            found += self._patterns.covering(filter, limit - len(found))
+        return found
 
     def covered(self, filter: IndexedFilter) -> list[IndexedFilter]:
-        return self._inner.covered(filter)
+        found = self._inner.covered(filter)
+        return found if self._patterns is None else found + self._patterns.covered(filter)
+
+    def _index_of(self, filter: IndexedFilter) -> CoveringIndex:
+        has_pattern = self._patterns is not None and pattern_of(filter.filter) is not None
+        return self._patterns if has_pattern and self._patterns is not None else self._inner
 
     def _grow(self, linear: LinearIndex) -> None:
         self._earlier = linear.comparisons

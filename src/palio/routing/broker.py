@@ -21,6 +21,7 @@ from palio.routing.codec import Arrival
 from palio.routing.combinations import Combination
 from palio.routing.completeness import COMPLETENESS_TIMER, Completeness, no_clock
 from palio.routing.delivery.blocked_interests import BLOCKED_TOPIC
+from palio.routing.counted_tables import CountedTables
 from palio.routing.delivery.durable_delivery import RETRY_TIMER, DurableDelivery
 from palio.routing.delivery.durable_queues import DurableQueues
 from palio.routing.durable_claims import DurableClaims
@@ -516,6 +517,12 @@ class Broker:
         """The election of the optimiser, or of the root of a hierarchy: no network has both."""
         return [each for each in (self._optimiser, self._hierarchy) if each is not None]
 
+    def _on_register(self, link: int, message: messages.Register) -> None:
+        if isinstance(self.tables, CountedTables):
+            self.tables.on_register(link, message)
+        else:
+            self._effects.append(Drop("no counters here", message))
+
     def _on_renewal(self, link: int, message: messages.Renewal) -> None:
         if self.leases is None:
             self._effects.append(Drop("no leases here", message))
@@ -608,6 +615,8 @@ class Broker:
             if homes is None:
                 return GuardedTables(self.node, self.combination, listener, updates)
             return GuardedHomeTables(self.node, self.combination, listener, updates, homes)
+        if self.combination.has_counters:
+            return CountedTables(self.node, self.combination, listener, updates)
         if homes is None:
             return RoutingTables(self.node, self.combination, listener, updates)
         return HomeRoutingTables(self.node, self.combination, listener, updates, homes)
@@ -736,6 +745,7 @@ _CONTROL_HANDLERS: Final[dict[type[messages.Message], Callable[[Broker, int, Any
     messages.Unsubscribe: lambda broker, link, message: broker.tables.on_unsubscribe(link, message.key),
     messages.Advertise: lambda broker, link, message: broker.tables.on_advertise(link, message),
     messages.Unadvertise: lambda broker, link, message: broker.tables.on_unadvertise(link, message.key),
+    messages.Register: Broker._on_register,
     messages.Renewal: Broker._on_renewal,
     messages.Resume: Broker._on_resume,
     messages.Update: Broker._on_update,

@@ -4,7 +4,7 @@
 |---|---|---|---|---|---|---|---|
 | flooding | yes | | | | | | |
 | simple, identity | yes | yes | yes | yes | yes | yes | yes |
-| covering, merging | yes | | yes | yes | | | yes |
+| covering, merging, XRoute | yes | | yes | yes | | | yes |
 | with advertisements | yes | as its row | as its row | yes | | as its row | yes |
 | with trees of publishers | yes | as its row | as its row | yes | as its row | as its row | yes |
 | with both | flooding | | | | | | yes |
@@ -14,6 +14,9 @@ Reuse `never` is content forwarding under another name, and goes wherever that g
 The crash log `recover` goes with every row but flooding, and not with a hierarchy or with completeness; its tables are
 hard. Failover goes with the same, and needs circles; redundant paths also need group forwarding along trees of
 publishers.
+
+XRoute by counters goes with tables that are hard, and not with trees of publishers, group forwarding, a hierarchy or
+completeness, nor with tables that are kept for a neighbour that is away.
 
 An option of unknown name is refused, and so is one that none of the chosen strategies has (`strategies`).
 """
@@ -46,6 +49,7 @@ from palio.routing.strategies import (
     Reuse,
     SimulationOptions,
     TableUpkeep,
+    XRoute,
     check_options,
     owners_of,
     taken,
@@ -66,7 +70,7 @@ _AXES: Final[tuple[Mapping[str, type[Options]], ...]] = (
     CRASH_LOG_TYPES,
     PATH_UPKEEP_TYPES,
 )
-_SUPPRESSING: Final = ("covering", "merging")  # not every filter reaches every broker
+SUPPRESSING: Final = ("covering", "merging", "xroute")  # not every filter reaches every broker
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,13 +127,18 @@ class Combination:
         """The origin of the routing tree of prefix forwarding; local by default, where that is legal."""
         if isinstance(self.forward, Prefix) and self.forward.tree is not None:
             return self.forward.tree
-        local = self.propagation not in _SUPPRESSING and not self.advertisements
+        local = self.propagation not in SUPPRESSING and not self.advertisements
         return "local" if local else "optimiser"
 
     @property
     def has_optimiser(self) -> bool:
         """Whether an optimiser makes the routing tree for all brokers."""
         return self.forwarding == "prefix" and self.tree == "optimiser"
+
+    @property
+    def has_counters(self) -> bool:
+        """Whether neighbours are sent counts of registrations, instead of filters."""
+        return isinstance(self.spread, XRoute) and self.spread.router == "counters"
 
     @property
     def is_hierarchical(self) -> bool:
@@ -211,7 +220,8 @@ class Combination:
         if self.has_timeliness and self.simulation.drift > self.broker.max_drift:
             return "clocks drift more than max_drift, so that bounds on delays would be wrong"
         return (
-            self._refusal_by_leases()
+            self._refusal_by_counters()
+            or self._refusal_by_leases()
             or self._refusal_by_paths()
             or self._refusal_by_completeness()
             or self._refusal_by_sealing()
@@ -219,6 +229,24 @@ class Combination:
             or self._refusal_by_stabilisation()
             or self._refusal_by_sessions()
         )
+
+    def _refusal_by_counters(self) -> str | None:
+        if not self.has_counters:
+            return None
+        other = "; take the router difference"
+        if self.has_homes:
+            return "counters are of the registrations behind a link, and home brokers may be reached by several" + other
+        if self.is_hierarchical:
+            return "counters go to all neighbours, and in a hierarchy filters go to the parent alone" + other
+        if self.tables == "leases":
+            return "a lease ends without a word to neighbours, and counters must be told of every end" + other
+        if self.tables == "stabilising":
+            return "counters depend on the order in which filters came, so that they cannot be compared" + other
+        if self.kept_seconds is not None:
+            return "what a neighbour lacks after an outage is a difference of filters, and counters have none" + other
+        if self.is_complete:
+            return "watermarks count the updates of filters on a link" + other
+        return None
 
     def _refusal_by_leases(self) -> str | None:
         chosen = self.table_upkeep
@@ -333,7 +361,7 @@ class Combination:
             return None
         if self.propagation == "flooding":
             return "with flooding no broker knows the interest of the others, so that it cannot write a header"
-        if self.propagation in _SUPPRESSING:
+        if self.propagation in SUPPRESSING:
             return self._refusal_by_suppression()
         if self.advertisements and self.forwarding == "prefix" and self.tree == "local":
             return (
@@ -364,8 +392,10 @@ class Combination:
         trees = ", along trees of publishers" if self.has_publisher_trees else ""
         sealed = ", with sealed events" if self.is_sealed else ""
         leased = ", with leases" if isinstance(self.table_upkeep, Leases) else ""
+        counted = " by counters" if self.has_counters else ""
         return (
-            f"{self.propagation} propagation and {forwarding} forwarding{advertised}{directed}{trees}{sealed}{leased}"
+            f"{self.propagation} propagation{counted} and {forwarding} forwarding"
+            f"{advertised}{directed}{trees}{sealed}{leased}"
         )
 
 
@@ -378,15 +408,18 @@ def own_options(names: Sequence[str], options: Mapping[str, Any]) -> dict[str, A
 
 
 def legal_combinations() -> Iterator[Combination]:
-    """Every legal combination, in the order of the table."""
+    """Every legal combination, in the order of the table; of XRoute those by counters, since by differences it sends
+    what covering does."""
     for trees, propagation, advertisements in product(({}, {"trees": "publisher"}), PROPAGATIONS, (False, True)):
+        router = {"router": "counters"} if propagation == "xroute" else {}
         for forwarding, options in _FORWARDING_OPTIONS:
             try:
-                yield Combination(propagation, forwarding, advertisements, options={**options, **trees})
+                yield Combination(propagation, forwarding, advertisements, options={**options, **trees, **router})
             except IllegalCombination:
                 continue
     for propagation in PROPAGATIONS[1:]:
-        yield Combination(propagation, options={"hierarchy": True})
+        if propagation != "xroute":
+            yield Combination(propagation, options={"hierarchy": True})
 
 
 def upkeep_variants(combination: Combination) -> list[Combination]:

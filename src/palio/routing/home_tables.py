@@ -19,7 +19,7 @@ from collections.abc import Collection
 from typing import Final
 
 from palio.filters.filter import Filter
-from palio.routing.combinations import Combination
+from palio.routing.combinations import SUPPRESSING, Combination
 from palio.routing.effects import Effect
 from palio.routing.forwarding.strategy import InterestListener
 from palio.routing.interest_index import ClientTable, home_key
@@ -82,7 +82,7 @@ class HomeRoutingTables(RoutingTables):
         super().__init__(node, combination, listener, effects)
         self._node = node
         self._homes = homes
-        self._is_reduced = combination.propagation in ("covering", "merging")
+        self._is_reduced = combination.propagation in SUPPRESSING
         self._reduction = reduction_of(combination)()  # of the filters of this broker's clients
         self._known: dict[Key, tuple[int, dict[int, None]]] = {}  # home broker, and the links by which a filter came
         self.subscriptions = ClientTable(node, combination.propagation == "simple", has_home_keys=True)

@@ -75,6 +75,21 @@ class Unadvertise(Struct, frozen=True, array_like=True, tag=5):
     key: Key
 
 
+class Registration(Struct, frozen=True, array_like=True):
+    """So many more registrations of a filter, or fewer, and of others that it stands for."""
+
+    wanted: Filter
+    own: int
+    others: int
+
+
+class Register(Struct, frozen=True, array_like=True, tag=92):
+    """Changes of the registrations behind the sender, the main one first; they belong together
+    (`propagation.registration_table`)."""
+
+    registrations: Annotated[tuple[Registration, ...], Meta(min_length=1)]
+
+
 class Renewal(Struct, frozen=True, array_like=True, tag=30):
     """Subscriptions and advertisements under lease, new ones and renewed ones (`upkeep.leases`).
 
@@ -421,6 +436,7 @@ Control: TypeAlias = (
     | Unsubscribe
     | Advertise
     | Unadvertise
+    | Register
     | Renewal
     | Resume
     | Update

@@ -174,6 +174,15 @@ class Merging(Covering):
     slack: float = _option(0.0, _NUMBER, minimum=0, maximum=1)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class XRoute(Propagation):
+    """A neighbour is sent the filters that no other one covers: their difference, or counts of registrations."""
+
+    name: ClassVar[str] = "xroute"
+
+    router: Literal["difference", "counters"] = _one_of("difference", "difference", "counters")
+
+
 # Forwarding: how events move.
 
 
@@ -395,7 +404,7 @@ class SimulationOptions(Options):
 
 
 PROPAGATION_TYPES: Final[dict[str, type[Propagation]]] = {
-    each.name: each for each in (Flooding, Simple, Identity, Covering, Merging)
+    each.name: each for each in (Flooding, Simple, Identity, Covering, Merging, XRoute)
 }
 FORWARDING_TYPES: Final[dict[str, type[ForwardingChoice]]] = {
     each.name: each for each in (Content, Reuse, Prefix, Bloom, Group)

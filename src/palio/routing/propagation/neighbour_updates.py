@@ -271,4 +271,6 @@ def _reduction_by_propagation(combination: Combination) -> Callable[[], Reductio
             return partial(Merging, float(chosen.slack), relation_graph_of(chosen))
         case strategies.Covering() as chosen:
             return partial(Covering, relation_graph_of(chosen))
+        case strategies.XRoute():
+            return Covering
     return Unreduced
