@@ -109,3 +109,94 @@ def _branching(draw: st.DrawFn, depth: int = 2) -> str:
 
 
 conjunctive_paths = st.builds("{}{}".format, st.sampled_from(("/", "//")), _branching())
+
+
+_AXES = (
+    "following-sibling", "preceding-sibling", "following", "preceding", "ancestor", "ancestor-or-self",
+    "descendant-or-self", "parent", "self", "descendant", "child",
+)  # fmt: skip
+_NODE_TESTS = (*NAMES, "*", "text()", "node()", "comment()")
+_POSITIONS = ("1", "2", "last()", "position()<3", "position()=last()", "position() mod 2 = 1", "last()-1", "@x")
+
+
+@st.composite
+def _general_step(draw: st.DrawFn, depth: int) -> str:
+    axis = draw(st.sampled_from(("", "", *(f"{each}::" for each in _AXES))))
+    text = axis + draw(st.sampled_from(_NODE_TESTS))
+    for _ in range(draw(st.sampled_from((0, 0, 1, 1, 2)))):
+        inner = st.sampled_from(_POSITIONS)
+        text += f"[{draw(inner | general_conditions(depth - 1) if depth else inner)}]"
+    return text
+
+
+@st.composite
+def _general_path(draw: st.DrawFn, depth: int) -> str:
+    text = draw(_general_step(depth))
+    for _ in range(draw(st.sampled_from((0, 0, 1, 2)))):
+        text += draw(separators) + draw(_general_step(depth))
+    return text + draw(st.sampled_from(("", "", "", "/@x", "/@*[2]")))
+
+
+@st.composite
+def _numbers(draw: st.DrawFn, depth: int) -> str:
+    path = _general_path(depth)
+    one = draw(
+        st.one_of(
+            st.builds("count({})".format, path),
+            st.builds("sum({})".format, path),
+            st.builds("string-length({})".format, path),
+            st.builds("number({})".format, path),
+            st.builds("{}({})".format, st.sampled_from(("floor", "ceiling", "round")), path),
+            st.sampled_from(("2", "0.5", "-1", "position()", "last()")),
+        )
+    )
+    operator = draw(st.sampled_from(("", "", " + ", " - ", " * ", " div ", " mod ")))
+    return one + (operator + draw(st.sampled_from(("1", "2", "-3", "count(*)"))) if operator else "")
+
+
+@st.composite
+def _texts_of(draw: st.DrawFn, depth: int) -> str:
+    path = draw(_general_path(depth))
+    form = draw(
+        st.sampled_from(
+            (
+                "string({})",
+                "normalize-space({})",
+                "substring({}, 2)",
+                "substring({}, 0, 2.5)",
+                "substring-before({}, 'e')",
+                "substring-after({}, '1')",
+                "translate({}, 'one1', 'ONE')",
+                "concat({}, 'x')",
+                "local-name({})",
+            )
+        )
+    )
+    return form.format(path)
+
+
+def general_conditions(depth: int = 1) -> st.SearchStrategy[str]:
+    """Conditions with what XPath 1.0 has beyond tree patterns."""
+    path, number, text = _general_path(depth), _numbers(depth), _texts_of(depth)
+    return st.one_of(
+        path,
+        st.builds("{} {} {}".format, path, operators, path),
+        st.builds("{} {} {}".format, number, operators, number),
+        st.builds("{} {} {}".format, path, operators, number),
+        st.builds("{} {} {}".format, text, st.sampled_from(("=", "!=")), text | constants),
+        st.builds("contains({}, {})".format, text, text | st.sampled_from(_SOUGHT)),
+        st.builds("not({})".format, path),
+        st.builds("boolean({}) = {}".format, number, st.sampled_from(("true()", "false()"))),
+        st.builds("({} | {})[2]".format, path, path),
+        conditions(depth),
+    )
+
+
+general_xpaths = st.one_of(
+    st.builds("//{}".format, _general_path(1)),
+    st.builds("//*[{}]".format, general_conditions()),
+    st.builds("//{}[{}]/{}".format, name_tests, general_conditions(), name_tests),
+    st.builds("({} or {}) and not({})".format, general_conditions(), general_conditions(), general_conditions()),
+    general_conditions(),
+)
+"""Whole expressions of XPath 1.0."""

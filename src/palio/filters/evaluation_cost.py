@@ -128,7 +128,7 @@ def _of_regex(name: str, regex: Regex, factor: float = 1.0) -> PartCost:
 
 
 def _of_xpath(pattern: TreePattern) -> PartCost:
-    steps = PARSER_STEPS + PATTERN_STEPS * pattern.size
+    steps = MAX_CALL_STEPS if pattern.has_residuals else PARSER_STEPS + PATTERN_STEPS * pattern.size
     return PartCost(f"the XPath {pattern}", pattern.text, min(steps, MAX_CALL_STEPS), pattern.size)
 
 

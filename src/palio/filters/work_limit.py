@@ -9,6 +9,7 @@ limit notes which it was, so that the owner of the condition can be told.
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -55,6 +56,19 @@ def exceeds_limit(steps: float, what: str) -> bool:
         return False
     limit.note(what)
     return True
+
+
+def allowed_steps() -> float:
+    """Steps that one search or call may take: infinitely many where no limit is set."""
+    limit = _limit.get()
+    return math.inf if limit is None else limit.steps
+
+
+def note_limit(what: str) -> None:
+    """Note that something reached the limit while it was evaluated."""
+    limit = _limit.get()
+    if limit is not None:
+        limit.note(what)
 
 
 def grows_too_long(result: int, given: int, what: str) -> bool:

@@ -11,8 +11,9 @@ from typing import Final
 
 from palio.errors import DocumentError, ParseError
 from palio.filters.text_cache import TextCache
-from palio.filters.work_limit import MIN_LONG_CHARACTERS, exceeds_limit
+from palio.filters.work_limit import MIN_LONG_CHARACTERS, allowed_steps, exceeds_limit, note_limit
 from palio.xml.document_parser import parse_document
+from palio.xml.expression_evaluator import TooManySteps
 from palio.xml.failed_step import failed_step
 from palio.xml.pattern import Pattern
 from palio.xml.reference_matcher import ReferenceMatcher
@@ -74,4 +75,10 @@ def text_matches(text: str, pattern: Pattern) -> bool | None:
     if len(text) > MIN_LONG_CHARACTERS and exceeds_limit(steps * len(text), pattern.text):
         return None
     matcher = matcher_of(text)
-    return None if matcher is None else matcher.matches(pattern)
+    if matcher is None or not pattern.has_residuals:
+        return None if matcher is None else matcher.matches(pattern)
+    try:
+        return matcher.matches(pattern, allowed_steps())
+    except TooManySteps:
+        note_limit(pattern.text)
+        return None

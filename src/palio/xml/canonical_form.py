@@ -22,6 +22,8 @@ from dataclasses import replace
 from typing import TypeVar
 
 from palio.xml.containment import branch_implies, condition_implies, name_covers, names_exclude, node_implies
+from palio.xml.expression import from_document_node
+from palio.xml.expression_writer import write_expression
 from palio.xml.pattern import (
     ANY_NAME,
     NEVER,
@@ -37,7 +39,9 @@ from palio.xml.pattern import (
     Or,
     Pattern,
     PatternNode,
+    Residual,
     ValueTest,
+    cover_of,
 )
 from palio.xml.value_tests import excludes, implies
 from palio.xml.xpath_writer import condition_key
@@ -56,9 +60,14 @@ def canonical_pattern(condition: Condition) -> Pattern:
     return Pattern(make_node(Axis.CHILD, NodeKind.DOCUMENT, ANY_NAME, (condition,)))
 
 
+def conditions_of(node: PatternNode) -> list[Condition]:
+    """What a node asks, beside its axis, kind and name."""
+    return [*map(Exists, node.branches), *node.tests, *node.others]
+
+
 def make_node(axis: Axis, kind: NodeKind, name: Name, conditions: Iterable[Condition]) -> PatternNode:
     """The node that asks for all of some conditions; one that is never fulfilled has `NEVER` among its others."""
-    members = _members(And, (_resolve(each, kind, name) for each in conditions))
+    members = _members(And, (_resolve(each, kind, name) for each in cover_of(_members(And, conditions))))
     for named in [each for each in members if isinstance(each, Named)]:
         if not name.is_single:
             name = Name(
@@ -183,11 +192,22 @@ def _resolve(condition: Condition, kind: NodeKind, name: Name) -> Condition:
             return ALWAYS if name_covers(sought, name) else Named(sought)
         case Exists(branch):
             return _resolve_branch(branch, kind)
+        case Residual() if kind is NodeKind.DOCUMENT:
+            return _at_document_node(condition)
         case FirstValue((first, *rest), test) if (
             kind is first.kind is NodeKind.DOCUMENT and first.axis is Axis.ANCESTOR
         ):
             return FirstValue(tuple(rest), test)
     return condition
+
+
+def _at_document_node(residual: Residual) -> Condition:
+    """A residual of the document node, with absolute paths: an engine may begin relative ones elsewhere."""
+    expression = from_document_node(residual.expression)
+    cover = conjunction(conditions_of(make_node(Axis.CHILD, NodeKind.DOCUMENT, ANY_NAME, (residual.cover,))))
+    if cover == NEVER:
+        return NEVER
+    return Residual(write_expression(expression), expression, cover, residual.size)
 
 
 def _resolve_branch(branch: PatternNode, kind: NodeKind) -> Condition:
@@ -197,7 +217,7 @@ def _resolve_branch(branch: PatternNode, kind: NodeKind) -> Condition:
     if kind is NodeKind.DOCUMENT:
         if branch.kind is NodeKind.DOCUMENT and branch.axis is Axis.ANCESTOR:
             # An absolute path is a path from here.
-            return conjunction([*map(Exists, branch.branches), *branch.tests, *branch.others])
+            return conjunction(conditions_of(branch))
         if branch.axis >= Axis.PARENT or (branch.kind is not NodeKind.ELEMENT and branch.axis is Axis.CHILD):
             return NEVER  # nothing is above it, and neither text nor attributes are directly below
     return Exists(branch)
@@ -232,8 +252,8 @@ def _merge_attributes(branches: list[PatternNode]) -> list[PatternNode]:
 
 def _lower_ancestors(node: PatternNode) -> PatternNode:
     """`//x[parent::y]` as `//y/x`, and `//x[ancestor::y]` as `//y//x`: directly below the document node."""
-    if node.axis is not Axis.DESCENDANT:
-        return node
+    if node.axis is not Axis.DESCENDANT or any(isinstance(each, Residual) for each in node.others):
+        return node  # a residual is read again with what it implies at its own node
     upward = [each for each in node.branches if each.axis >= Axis.PARENT and each.kind is NodeKind.ELEMENT]
     if len(upward) != 1:
         return node

@@ -26,7 +26,9 @@ from palio.xml.pattern import (
     Or,
     Pattern,
     PatternNode,
+    Residual,
     ValueTest,
+    cover_of,
 )
 from palio.xml.value_tests import excludes, implies
 
@@ -88,6 +90,12 @@ class _Homomorphism:
                 return self._has_branch(node, branch)
             case ValueTest():
                 return any(implies(test, wide) for test in node.tests)
+            case Named(name, kind) if kind is not None:
+                # Not resolved yet: of which kind the node is, a name does not say.
+                return any(
+                    isinstance(each, Named) and each.kind is kind and name_covers(name, each.name)
+                    for each in node.others
+                )
             case Named(name):
                 return name_covers(name, node.name) or any(
                     isinstance(each, Named) and name_covers(name, each.name) for each in node.others
@@ -97,6 +105,8 @@ class _Homomorphism:
                     isinstance(each, FirstValue) and each.path == path and implies(each.test, test)
                     for each in node.others
                 )
+            case Residual():
+                return wide in node.others
             case And(conditions):
                 return all(self.implied(node, each) for each in conditions)
             case Or(conditions):
@@ -182,7 +192,7 @@ def names_exclude(one: Name, two: Name) -> bool:
 
 def node_with(condition: Condition) -> PatternNode:
     """A node of which nothing is known but a condition."""
-    conditions = condition.conditions if isinstance(condition, And) else (condition,)
+    conditions = tuple(cover_of(condition.conditions if isinstance(condition, And) else (condition,)))
     return PatternNode(
         Axis.CHILD,
         NodeKind.ELEMENT,

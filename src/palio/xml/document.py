@@ -1,8 +1,8 @@
 """XML document as flat arrays: elements, attributes and text nodes in document order.
 
-The nodes are those of XPath's data model, without comments and processing instructions: these only separate the text
-before them from the text after them. Names are expanded: the local name and the namespace, whatever the prefix is. A
-node is a number within its kind; there is no tree of objects.
+The nodes are those of XPath's data model. Comments and processing instructions stand aside: they separate the text
+before them from the text after them, and only expressions beyond tree patterns ask for them. Names are expanded: the
+local name and the namespace, whatever the prefix is. A node is a number within its kind; there is no tree of objects.
 
     <a x="1">one<b/>two</a>        tags 0 1        attribute_owners 0         text_owners 0 0
                                    parents -1 0    attribute_values "1"       texts "one" "two"
@@ -21,6 +21,8 @@ from typing import Final, NamedTuple
 
 NO_PARENT: Final = -1
 """The parent of the document element."""
+XML_NAMESPACE: Final = "http://www.w3.org/XML/1998/namespace"
+"""Of the prefix xml."""
 
 
 class ExpandedName(NamedTuple):
@@ -31,6 +33,20 @@ class ExpandedName(NamedTuple):
 
     def __str__(self) -> str:
         return f"{{{self.namespace}}}{self.local}" if self.namespace else self.local
+
+
+class Aside(NamedTuple):
+    """A comment or processing instruction."""
+
+    owner: int
+    """The element that it is in, or `NO_PARENT`."""
+    elements: int
+    """The elements that begin before it."""
+    texts: int
+    """The text nodes before it."""
+    target: str | None
+    """Of a processing instruction; None for a comment."""
+    data: str
 
 
 @dataclass(frozen=True)
@@ -54,6 +70,8 @@ class Document:
     """By text node: its text, in document order; never empty, and possibly white space alone."""
     text_starts: array[int]
     """By element: the first text node after its start tag, wherever that is."""
+    asides: Sequence[Aside] = ()
+    """Comments and processing instructions, in document order."""
 
     def __len__(self) -> int:
         """The number of elements."""

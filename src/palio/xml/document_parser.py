@@ -23,12 +23,12 @@ from __future__ import annotations
 import re
 from array import array
 from dataclasses import dataclass, fields
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, Final, NoReturn
 from xml.parsers import expat
 
 from palio.errors import DocumentError, InvalidArgument
-from palio.xml.document import NO_PARENT, Document, ExpandedName
+from palio.xml.document import NO_PARENT, Aside, Document, ExpandedName
 
 # Between namespace and local name, in the names that Expat reports: no XML document may contain it.
 _SEPARATOR: Final = "\x1f"
@@ -116,6 +116,8 @@ class _DocumentBuilder:
         self._attribute_values: list[str] = []
         self._text_owners = array("i")
         self._texts: list[str] = []
+        self._asides: list[Aside] = []
+        self._is_in_dtd = False
         self._namespaces = 0
         self._raw = b""
         self._dtd_start = -1
@@ -150,14 +152,16 @@ class _DocumentBuilder:
             text_owners=self._text_owners,
             texts=self._texts,
             text_starts=self._text_starts,
+            asides=self._asides,
         )
 
     def _install_handlers(self) -> None:
         parser = self._parser
         parser.StartElementHandler, parser.EndElementHandler, parser.CharacterDataHandler = self._element_handlers()
         parser.StartNamespaceDeclHandler = self._declare_namespace
-        # Comments and processing instructions end a text node; with a handler, Expat hands over the text before them.
-        parser.CommentHandler = parser.ProcessingInstructionHandler = _ignore
+        # Expat hands over the text before a comment or processing instruction first: they end a text node.
+        parser.CommentHandler = partial(self._add_aside, None)
+        parser.ProcessingInstructionHandler = self._add_aside
         parser.StartDoctypeDeclHandler, parser.EndDoctypeDeclHandler = self._start_dtd, self._end_dtd
         parser.EntityDeclHandler = self._refuse_entity
         parser.SkippedEntityHandler = self._refuse_reference
@@ -173,7 +177,7 @@ class _DocumentBuilder:
             self._limits.elements,
             2 * self._limits.attributes,  # a name and a value each
         )
-        stack = [NO_PARENT]
+        stack = self._stack = [NO_PARENT]
         push, pop = stack.append, stack.pop
         numbers, tags, texts = self._numbers, self._tags, self._texts
         add_tag, add_parent, add_text_start = tags.append, self._parents.append, self._text_starts.append
@@ -203,6 +207,13 @@ class _DocumentBuilder:
 
         return start, end, text
 
+    def _add_aside(self, target: str | None, data: str) -> None:
+        if self._is_in_dtd:
+            return  # what stands there is no node of the document
+        if len(self._asides) == self._limits.elements:
+            self._refuse(f"the document has more than {self._limits.elements:,} comments and processing instructions")
+        self._asides.append(Aside(self._stack[-1], len(self._tags), len(self._texts), target, data))
+
     def _refuse_size(self, depth: int, attributes: int) -> NoReturn:
         """Refuse a start tag that exceeds one of the limits."""
         limits = self._limits
@@ -213,11 +224,13 @@ class _DocumentBuilder:
         self._refuse(f"the document has more than {limits.elements:,} elements")
 
     def _start_dtd(self, name: str, system: str | None, public: str | None, has_internal_subset: bool) -> None:
+        self._is_in_dtd = True
         # Expat is behind the identifiers, or at the end of the declaration.
         if system is not None:
             self._dtd_start = self._raw.rfind(b"<!DOCTYPE", 0, self._parser.CurrentByteIndex)
 
     def _end_dtd(self) -> None:
+        self._is_in_dtd = False
         if self._dtd_start >= 0:
             self.external_dtd = slice(self._dtd_start, self._parser.CurrentByteIndex + len(">"))
 
@@ -254,7 +267,3 @@ class _NameNumbers(dict[str, int]):
 def _expanded(name: str) -> ExpandedName:
     namespace, _, local = name.rpartition(_SEPARATOR)
     return ExpandedName(local, namespace)
-
-
-def _ignore(*_: str) -> None:
-    pass

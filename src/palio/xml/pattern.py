@@ -8,9 +8,10 @@ path is true. `/article/front//contrib[@role='author']/name` is
     document ─ article ─ front ═ contrib ┬ @role, value = 'author'
                                          └ name
 
-What a conjunction of branches cannot say, `or`, `not()` and the value of the first node of several, stands beside the
-branches of a node as a `Condition` (`PatternNode.others`). An index that handles branches and value tests alone checks
-patterns that have others (`Pattern.is_conjunctive`) once more with the reference matcher.
+What a conjunction of branches cannot say, `or`, `not()`, the value of the first node of several, and what is no tree
+pattern at all (`Residual`), stands beside the branches of a node as a `Condition` (`PatternNode.others`). An index that
+handles branches and value tests alone checks patterns that have others (`Pattern.is_conjunctive`) once more with the
+reference matcher.
 
 `palio.xml.xpath_parser` makes patterns of text, always in canonical form (`palio.xml.canonical_form`), by which `==`
 compares them. `str()` of a pattern is XPath 1.0 that any engine runs.
@@ -18,11 +19,14 @@ compares them. `str()` of a pattern is XPath 1.0 that any engine runs.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 from enum import IntEnum
 from functools import cached_property
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
+
+if TYPE_CHECKING:
+    from palio.xml.expression import Expression
 
 
 class Axis(IntEnum):
@@ -117,6 +121,20 @@ class FirstValue:
 
 
 @dataclass(frozen=True, slots=True)
+class Residual:
+    """An expression that is no tree pattern is true at the node; equal to others by its text.
+
+    It is evaluated on documents that an index cannot rule out by `cover`.
+    """
+
+    text: str
+    expression: Expression = field(compare=False, repr=False)
+    cover: Condition = field(compare=False, repr=False)
+    """What every node fulfils at which the expression is true, as far as it is a pattern."""
+    size: int = field(default=1, compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
 class And:
     """All conditions hold, of two or more."""
 
@@ -137,7 +155,7 @@ class Not:
     condition: Condition
 
 
-Condition: TypeAlias = Exists | ValueTest | Named | FirstValue | And | Or | Not
+Condition: TypeAlias = Exists | ValueTest | Named | FirstValue | Residual | And | Or | Not
 
 NEVER = Or(())
 """The condition that nothing fulfils."""
@@ -155,7 +173,7 @@ class PatternNode:
     tests: tuple[ValueTest, ...] = ()
     """The tests its string value must pass, sorted."""
     others: tuple[Condition, ...] = ()
-    """Further conditions: `Or`, `Not`, `FirstValue`, `Named`, sorted."""
+    """Further conditions: `Or`, `Not`, `FirstValue`, `Named`, `Residual`, sorted."""
 
     @property
     def is_bare(self) -> bool:
@@ -190,6 +208,27 @@ class PatternNode:
         return {field: self.__dict__[field] for field in self.__dataclass_fields__}
 
 
+def residuals_of(condition: Condition) -> Iterator[Residual]:
+    """The residuals in a condition, but not those of branches in it."""
+    match condition:
+        case Residual():
+            yield condition
+        case And(conditions) | Or(conditions):
+            for each in conditions:
+                yield from residuals_of(each)
+        case Not(negated):
+            yield from residuals_of(negated)
+
+
+def cover_of(conditions: Iterable[Condition]) -> Iterator[Condition]:
+    """Conditions, and what the residuals among them imply."""
+    for condition in conditions:
+        yield condition
+        if isinstance(condition, Residual):
+            cover = condition.cover
+            yield from cover.conditions if isinstance(cover, And) else (cover,)
+
+
 def branches_of(condition: Condition) -> Iterator[PatternNode]:
     """The branches in a condition."""
     match condition:
@@ -216,17 +255,29 @@ class Pattern:
         return all(not node.others and node.axis <= Axis.DESCENDANT for node in self.root.walk())
 
     @cached_property
+    def has_residuals(self) -> bool:
+        """Whether any part of it is no tree pattern."""
+        return any(True for node in self.root.walk() for other in node.others for _ in residuals_of(other))
+
+    @cached_property
     def size(self) -> int:
-        """The number of nodes, without the root."""
-        return sum(1 for _ in self.root.walk()) - 1
+        """The number of nodes, without the root, and of the parts of residuals."""
+        nodes = list(self.root.walk())
+        residuals = (each.size for node in nodes for other in node.others for each in residuals_of(other))
+        return len(nodes) - 1 + sum(residuals)
 
     @property
     def alternatives(self) -> tuple[Pattern, ...]:
-        """Patterns of which one matches where this one does: more than one for a union of paths and nothing else."""
+        """Patterns of which one matches where this one does: more than one for a union of paths.
+
+        Residuals beside the union are conditions of each.
+        """
         root = self.root
-        if root.branches or root.tests or len(root.others) != 1 or not isinstance(root.others[0], Or):
+        unions = [each for each in root.others if isinstance(each, Or)]
+        residuals = [each for each in root.others if isinstance(each, Residual)]
+        if root.branches or root.tests or len(unions) != 1 or len(residuals) + 1 != len(root.others):
             return (self,)
-        return tuple(Pattern(_root_of(each)) for each in root.others[0].conditions)
+        return tuple(Pattern(_root_of(each, residuals)) for each in unions[0].conditions)
 
     @property
     def is_never(self) -> bool:
@@ -250,13 +301,14 @@ class Pattern:
         return {"root": self.root}
 
 
-def _root_of(condition: Condition) -> PatternNode:
-    """The root of the pattern that asks for one condition."""
-    conditions = condition.conditions if isinstance(condition, And) else (condition,)
+def _root_of(condition: Condition, residuals: Sequence[Residual]) -> PatternNode:
+    """The root of the pattern that asks for one condition, beside residuals."""
+    alone = condition.conditions if isinstance(condition, And) else (condition,)
+    conditions = [*cover_of(alone), *residuals]
     return PatternNode(
         Axis.CHILD,
         NodeKind.DOCUMENT,
-        branches=tuple(each.branch for each in conditions if isinstance(each, Exists)),
-        tests=tuple(each for each in conditions if isinstance(each, ValueTest)),
-        others=tuple(each for each in conditions if not isinstance(each, Exists | ValueTest)),
+        branches=tuple(dict.fromkeys(each.branch for each in conditions if isinstance(each, Exists))),
+        tests=tuple(dict.fromkeys(each for each in conditions if isinstance(each, ValueTest))),
+        others=tuple(dict.fromkeys(each for each in conditions if not isinstance(each, Exists | ValueTest))),
     )

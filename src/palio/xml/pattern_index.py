@@ -17,6 +17,7 @@ all patterns are removed.
 
 from __future__ import annotations
 
+import math
 import threading
 from array import array
 from collections.abc import Callable, Iterable, Sequence
@@ -28,6 +29,7 @@ import numpy.typing as npt
 from palio.errors import InvalidArgument, LimitReached
 from palio.xml.automaton_kernels import COUNTERS, FOUND, TESTED, VISITS, DocumentArrays, RunArrays, run_automaton
 from palio.xml.document import Document
+from palio.xml.expression_evaluator import TooManySteps
 from palio.xml.join_kernels import LINK_NUMBERS, BranchArrays, JoinArrays, join_branches
 from palio.xml.path_automaton import PathAutomaton
 from palio.xml.path_trie import PathTrie, is_exact
@@ -129,11 +131,13 @@ class PatternIndex:
 
     def match(self, document: Document) -> list[int]:
         """The numbers of all patterns that match a document, ascending."""
+        return self.match_within(document, math.inf)[0]
+
+    def match_within(self, document: Document, max_steps: float) -> tuple[list[int], list[int]]:
+        """The patterns that match, and those whose residuals would take more steps than that, each of them."""
         with self._lock:
             found = self._run.match(document, (self._large, self._recent))
-            if self._checked:
-                found = self._check(found, document)
-            return found
+            return self._check(found, document, max_steps) if self._checked else (found, [])
 
     def _enter(self, pattern: Pattern) -> int:
         number = self._next
@@ -158,13 +162,21 @@ class PatternIndex:
         for number, pattern in self._patterns.items():
             self._large.add(pattern, number)
 
-    def _check(self, found: list[int], document: Document) -> list[int]:
+    def _check(self, found: list[int], document: Document, max_steps: float) -> tuple[list[int], list[int]]:
         """Those of the patterns found that match, where the index knows only a conjunction that they imply."""
         checked, patterns = self._checked, self._patterns
         if checked.isdisjoint(found):
-            return found
+            return found, []
         matcher = ReferenceMatcher(document)
-        return [each for each in found if each not in checked or matcher.matches(patterns[each])]
+        matched: list[int] = []
+        undecided: list[int] = []
+        for each in found:
+            try:
+                if each not in checked or matcher.matches(patterns[each], max_steps):
+                    matched.append(each)
+            except TooManySteps:
+                undecided.append(each)
+        return matched, undecided
 
 
 class _Segment:

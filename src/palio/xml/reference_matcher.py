@@ -11,12 +11,14 @@ that are asked of one document, since many subscriptions have the same steps.
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 from typing import Final, NamedTuple
 
 from palio.xml.document import NO_PARENT, Document
+from palio.xml.expression_evaluator import ExpressionEvaluator
 from palio.xml.pattern import (
     And,
     Axis,
@@ -30,6 +32,7 @@ from palio.xml.pattern import (
     Or,
     Pattern,
     PatternNode,
+    Residual,
     ValueTest,
 )
 from palio.xml.value_tests import passes
@@ -69,11 +72,13 @@ class ReferenceMatcher:
         self._kept = 0
         self._string_values: dict[int, str] = {}
 
-    def matches(self, pattern: Pattern) -> bool:
-        """Whether the document matches a pattern."""
+    def matches(self, pattern: Pattern, max_steps: float = math.inf) -> bool:
+        """Whether the document matches a pattern; `TooManySteps` where its residuals take more than that."""
         if self._kept > MAX_KEPT_NODES:
             self._placements.clear()
             self._kept = 0
+        if pattern.has_residuals:
+            self._evaluator.limit(max_steps)
         return self.fulfils(DOCUMENT_NODE, pattern.root)
 
     def fulfils(self, node: DocumentNode, asked: PatternNode) -> bool:
@@ -94,6 +99,8 @@ class ReferenceMatcher:
                 return name.accepts(*self._name(node))
             case FirstValue(path, test):
                 return passes(test, self._first_value(node, path))
+            case Residual(_, expression):
+                return self._evaluator.holds(expression, node.kind, node.number)
             case And(conditions):
                 return all(self.holds(node, each) for each in conditions)
             case Or(conditions):
@@ -202,6 +209,10 @@ class ReferenceMatcher:
                 owners = document.attribute_owners
                 return bisect_left(owners, node.number), bisect_left(owners, end)
         return document.text_starts[node.number], self._text_ends[node.number]
+
+    @cached_property
+    def _evaluator(self) -> ExpressionEvaluator:
+        return ExpressionEvaluator(self.document)
 
     @cached_property
     def _text_ends(self) -> list[int]:

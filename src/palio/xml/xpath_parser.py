@@ -1,8 +1,9 @@
-"""Parser of XPath 1.0 expressions, as far as they are tree patterns.
+"""Parser of XPath 1.0 expressions as tree patterns.
 
 `parse_xpath` reads the location paths, predicates, comparisons with constants and Boolean functions of XPath 1.0 and
 makes a `Pattern` that matches a document where XPath's `boolean()` of the expression is true. Whatever else XPath has
-(positions, sibling axes, arithmetic, comparisons of two paths) is refused at its position, with the reason.
+(positions, sibling axes, arithmetic, comparisons of two paths) is read once more by `expression_parser`, from the
+smallest comparison that it stands in, and becomes a `Residual` of the node that it asks about.
 
 A relative path starts at the document node, as in Spark's `xpath_boolean`: `a/b` is `/a/b`. Prefixes are those that
 the caller binds, and those that the text itself declares as XQuery does:
@@ -26,16 +27,30 @@ from typing import Final, TypeAlias
 
 from palio.errors import ParseError
 from palio.xml.canonical_form import canonical_pattern, conjunction, disjunction, negation
+from palio.xml.document import XML_NAMESPACE
+from palio.xml.expression import (
+    Call,
+    Chain,
+    Expression,
+    Literal,
+    Location,
+    Negative,
+    depends_on_position,
+    result_type,
+    size_of,
+)
+from palio.xml.expression_cover import condition_covering
+from palio.xml.expression_evaluator import number_text
+from palio.xml.expression_parser import NODE_TESTS, ExpressionParser
+from palio.xml.expression_writer import write_expression
 from palio.xml.path_conditions import Path, Step, end_with, first_value, path_exists
-from palio.xml.pattern import ANY_NAME, NEVER, And, Condition, Name, Named, Pattern, ValueTest
+from palio.xml.pattern import ANY_NAME, NEVER, And, Condition, Name, Named, Pattern, Residual, ValueTest
 from palio.xml.value_tests import xpath_number
 from palio.xml.xpath_tokens import NAME, Token, TokenCursor
 
 MAX_TEXT_CHARACTERS: Final = 65_536
 MAX_PATTERN_NODES: Final = 1_000
 MAX_PATTERN_LEVELS: Final = 60
-
-XML_NAMESPACE: Final = "http://www.w3.org/XML/1998/namespace"
 
 _DECLARATION = re.compile(
     rf"""\s*declare\s+(?:namespace\s+(?P<prefix>{NAME})\s*=|default\s+element\s+namespace)
@@ -46,7 +61,6 @@ _DECLARATION = re.compile(
 _COMPARISONS: Final = {"=": "=", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 """The comparison operators, each with the one that means the same with its sides exchanged."""
 _ARITHMETIC: Final = ("+", "-", "*", "div", "mod")
-_ARITHMETIC_REFUSED: Final = ("arithmetic is beyond tree patterns", "compare a path with a constant")
 _AXES: Final = (
     "child",
     "descendant",
@@ -57,13 +71,6 @@ _AXES: Final = (
     "ancestor",
     "ancestor-or-self",
 )
-_NODE_TESTS: Final = ("text", "node", "comment", "processing-instruction")
-_OTHER_AXES: Final = ("following", "following-sibling", "preceding", "preceding-sibling", "namespace")
-_LATER_FUNCTIONS: Final = ("ends-with", "matches", "lower-case", "upper-case", "replace", "exists", "empty", "tokenize")
-_OTHER_FUNCTIONS: Final = (
-    "id", "lang", "name", "normalize-space", "string-length", "substring", "substring-before", "substring-after",
-    "translate", "sum", "floor", "ceiling", "round",
-)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -71,6 +78,7 @@ class _Text:
     """The string value of the first node that some paths select, or its number."""
 
     paths: tuple[Path, ...]
+    is_number: bool = False
 
 
 @dataclass(frozen=True)
@@ -85,8 +93,12 @@ class _NamePart:
     function: str
 
 
-_Value: TypeAlias = tuple[Path, ...] | str | float | _Text | _Count | _NamePart | Condition
-"""The value of an expression: a set of nodes as a union of paths, a constant, or a condition."""
+_Value: TypeAlias = tuple[Path, ...] | str | float | _Text | _Count | _NamePart | Condition | Expression
+"""The value of an expression: a set of nodes as a union of paths, a constant, a condition, or what is no pattern."""
+
+
+class BeyondPattern(ParseError):
+    """What XPath 1.0 has and tree patterns do not: it is read again as an expression."""
 
 
 def parse_xpath(text: str, namespaces: Mapping[str, str] | None = None) -> Pattern:
@@ -104,13 +116,17 @@ class _XPathParser(TokenCursor):
         self.namespaces = {"xml": XML_NAMESPACE, **namespaces}
         self.default_namespace = self.namespaces.pop("", "")
         super().__init__(text, self._read_declarations(text))
+        self._expressions = ExpressionParser(self, self.namespaces, self.default_namespace)
         self.levels = 0
         """Steps from the document node to the one being read, through predicates."""
+        self.predicates = 0
+        """Predicates that are open."""
 
     def parse(self) -> Pattern:
         if self.peek().kind == "end":
             raise self.error("there is no XPath here", "write a path, as in //surname[.='Curie']")
-        condition = self._condition(self._expression(), self.peek())
+        at = self.at
+        condition = self._condition_from(self._expression(), at)
         if self.peek().kind != "end":
             raise self.unexpected()
         pattern = canonical_pattern(condition)
@@ -136,22 +152,52 @@ class _XPathParser(TokenCursor):
     # --- expressions ---------------------------------------------------------------------------------------
 
     def _expression(self) -> _Value:
-        return self._chain("or", partial(self._chain, "and", self._comparison, conjunction), disjunction)
+        return self._chain("or", partial(self._chain, "and", self._comparison_or_expression, conjunction), disjunction)
 
     def _chain(
         self, word: str, operand: Callable[[], _Value], combine: Callable[[list[Condition]], Condition]
     ) -> _Value:
         """Operands with `and` or `or` between them."""
-        start = self.peek()
+        at = self.at
         first = operand()
         if not self.is_word(word):
             return first
-        conditions = [self._condition(first, start)]
+        conditions = [self._condition_from(first, at)]
         while self.is_word(word):
             self.at += 1
-            start = self.peek()
-            conditions.append(self._condition(operand(), start))
+            at = self.at
+            conditions.append(self._condition_from(operand(), at))
         return combine(conditions)
+
+    def _comparison_or_expression(self) -> _Value:
+        """A comparison as a pattern, or as the expression that it is."""
+        at, brackets, levels, predicates = self.at, self.brackets, self.levels, self.predicates
+        try:
+            return self._comparison()
+        except BeyondPattern:
+            self.at, self.brackets, self.levels, self.predicates = at, brackets, levels, predicates
+            return self._read_expression()
+
+    def _read_expression(self) -> Expression:
+        """The comparison that begins here, as an expression."""
+        start = self.peek()
+        expression = self._expressions.read_comparison(self)
+        if self.predicates and depends_on_position(expression):
+            raise self._beyond(start, "a position")  # of the step that the predicate belongs to
+        return expression
+
+    def _condition_from(self, value: _Value, at: int) -> Condition:
+        """The truth value of an expression that begins at a token and has just been read."""
+        try:
+            return self._condition(value, self.tokens[at])
+        except BeyondPattern:
+            end, self.at = self.at, at
+            condition = self._condition(self._read_expression(), self.tokens[at])
+            self.at = end
+            return condition
+
+    def _beyond(self, token: Token, what: str) -> BeyondPattern:
+        return BeyondPattern(self.text, token.start, f"{what} is beyond tree patterns")
 
     def _comparison(self) -> _Value:
         start = self.peek()
@@ -160,9 +206,7 @@ class _XPathParser(TokenCursor):
             self.at += 1
             value = self._compare(value, sign, self._operand(), start)
             if (following := self.peek()).kind == "sign" and following.text in _COMPARISONS:
-                raise self.error(
-                    "a comparison of a comparison is a truth value, which is in no order", "use and, or, not()"
-                )
+                raise self._beyond(following, "a comparison of a truth value")
         return value
 
     def _operand(self) -> _Value:
@@ -171,7 +215,7 @@ class _XPathParser(TokenCursor):
             self.at += 1
             number = self._operand()
             if not isinstance(number, float):
-                raise self.error(*_ARITHMETIC_REFUSED)
+                raise self._beyond(self.peek(), "arithmetic")
             return -number
         start = self.peek()
         value = self._primary()
@@ -179,11 +223,11 @@ class _XPathParser(TokenCursor):
             self.at += 1
             other = self._primary()
             if not (isinstance(value, tuple) and isinstance(other, tuple)):
-                raise self.error_at(start, "only paths have a union", "combine conditions with or")
+                raise self._beyond(start, "a union")
             value += other
         following = self.peek()
         if following.text in _ARITHMETIC and following.kind in ("sign", "name"):
-            raise self.error(*_ARITHMETIC_REFUSED)
+            raise self._beyond(self.peek(), "arithmetic")
         return value
 
     def _primary(self) -> _Value:
@@ -200,7 +244,7 @@ class _XPathParser(TokenCursor):
             raise self.error("a subscription has no variables", "write the value itself")
         if token.text == "(" and token.kind == "sign":
             return self._bracket()
-        if token.kind == "name" and self.peek(1).text == "(" and token.text not in _NODE_TESTS:
+        if token.kind == "name" and self.peek(1).text == "(" and token.text not in NODE_TESTS:
             return self._call()
         return (self._path(),)
 
@@ -210,9 +254,7 @@ class _XPathParser(TokenCursor):
         value = self._expression()
         self.close(")", start)
         if self.is_sign("[") or self.is_sign("/") or self.is_sign("//"):
-            raise self.error(
-                "a step after a bracket is beyond tree patterns", "write the path of each alternative in full"
-            )
+            raise self._beyond(start, "a step after a bracket")
         return value
 
     # --- paths ---------------------------------------------------------------------------------------------
@@ -231,21 +273,17 @@ class _XPathParser(TokenCursor):
             self.at += 1
             if first.text == "//":
                 steps.append(Step("descendant-or-self", "node"))
-            elif not self._begins_step():
+            elif not self._expressions.begins_step_at(self.peek()):
                 return Path((), True)
         while True:
             steps.append(self._step())
             if not (self.is_sign("/") or self.is_sign("//")):
                 return Path(tuple(steps), is_absolute)
             if steps[-1].is_first_only:
-                raise self.error("a step after [1] is beyond tree patterns", "ask for the content of the node instead")
+                raise self._beyond(self.peek(), "a step after [1]")
             if self.is_sign("//"):
                 steps.append(Step("descendant-or-self", "node"))
             self.at += 1
-
-    def _begins_step(self) -> bool:
-        token = self.peek()
-        return token.kind in ("name", "axis") or (token.kind == "sign" and token.text in (".", "..", "@", "*"))
 
     def _step(self) -> Step:
         token = self.peek()
@@ -255,9 +293,7 @@ class _XPathParser(TokenCursor):
         if self.is_sign(".") or self.is_sign(".."):
             self.at += 1
             if self.is_sign("["):
-                raise self.error(
-                    f"XPath 1.0 has no predicate after {token.text}", f"write {_LONG_STEPS[token.text]}[…]"
-                )
+                raise self._beyond(self.peek(), "a predicate after a dot")
             return Step("self" if token.text == "." else "parent", "node")
         axis = "child"
         if token.kind == "axis":
@@ -272,12 +308,8 @@ class _XPathParser(TokenCursor):
         return step
 
     def _axis(self, token: Token) -> str:
-        if token.text in _OTHER_AXES:
-            raise self.error(
-                f"the axis {token.text} is beyond tree patterns", "only axes up and down the tree can be used"
-            )
         if token.text not in _AXES:
-            raise self.error(f"XPath has no axis {token.text}", f"its axes are {', '.join(_AXES)}")
+            raise self._beyond(token, "another axis")
         self.at += 2
         return token.text
 
@@ -291,7 +323,7 @@ class _XPathParser(TokenCursor):
             raise self.unexpected("a step of a path: a name, *, @name, text() or .")
         self.at += 1
         if not self.is_sign("("):
-            return "element", self._name(token, axis)
+            return "element", self._expressions.name_of(token, axis)
         self.enter(self.peek())
         if self.peek().kind == "text":
             self.at += 1
@@ -300,40 +332,30 @@ class _XPathParser(TokenCursor):
             return "node", ANY_NAME
         if token.text == "text" and axis in ("child", "descendant"):
             return "text", ANY_NAME
-        raise self.error_at(
-            token, f"{axis}::{token.text}() is beyond tree patterns", "ask for elements, attributes or text()"
-        )
-
-    def _name(self, token: Token, axis: str) -> Name:
-        prefix, colon, local = token.text.rpartition(":")
-        if not colon:
-            # The default namespace is that of elements: an attribute without prefix is in no namespace.
-            return Name(local, "" if axis == "attribute" else self.default_namespace)
-        if prefix not in self.namespaces:
-            hint = f'bind it: declare namespace {prefix} = "…"; before the path, or the option namespaces'
-            raise self.error_at(token, f"the prefix {prefix} stands for no namespace", hint)
-        return Name(None if local == "*" else local, self.namespaces[prefix])
+        raise self._beyond(token, f"{axis}::{token.text}()")
 
     def _predicate(self, step: Step) -> Step:
         """The step with the predicate that follows."""
         start = self.peek()
         self.enter(start)
-        inner = self.peek()
+        inner, at = self.peek(), self.at
+        self.predicates += 1
         value = self._expression()
+        if not isinstance(value, float):
+            if isinstance(value, Expression) and result_type(value) is float:
+                raise self._beyond(inner, "a position")
+            if isinstance(value, _Count) or (isinstance(value, _Text) and value.is_number):
+                raise self._beyond(inner, "a position")
+            value = self._condition_from(value, at)
+        self.predicates -= 1
         self.close("]", start)
         if step.is_first_only:
-            raise self.error_at(start, "a predicate after [1] is beyond tree patterns", "write it before [1]")
+            raise self._beyond(start, "a predicate after [1]")
         if isinstance(value, float):
-            if value != 1:
-                raise self.error_at(
-                    inner, "a position is beyond tree patterns", "ask for the content of the node instead"
-                )
-            if step.axis.startswith("ancestor"):
-                raise self.error_at(
-                    inner, "the position of an ancestor is beyond tree patterns", "name the ancestor itself"
-                )
+            if value != 1 or step.axis.startswith("ancestor"):
+                raise self._beyond(inner, "a position")
             return replace(step, is_first_only=True)
-        return replace(step, conditions=(*step.conditions, self._condition(value, inner)))
+        return replace(step, conditions=(*step.conditions, value))
 
     # --- calls ---------------------------------------------------------------------------------------------
 
@@ -342,6 +364,7 @@ class _XPathParser(TokenCursor):
         self.at += 1
         self.enter(self.peek())
         arguments: list[_Value] = []
+        at = self.at
         if not self.is_sign(")"):
             arguments.append(self._expression())
             while self.is_sign(","):
@@ -354,16 +377,18 @@ class _XPathParser(TokenCursor):
             case "false", []:
                 return NEVER
             case "not", [value]:
-                return negation(self._condition(value, token))
+                return negation(self._argument(value, at))
             case "boolean", [value]:
-                return self._condition(value, token)
+                return self._argument(value, at)
             case (("string" | "number"), []):
-                return _Text((_SELF,))
+                return _Text((_SELF,), token.text == "number")
             case "string", [value]:
                 return self._string(value, token)
             case "number", [value]:
+                if isinstance(value, float) or (isinstance(value, _Text) and value.is_number):
+                    return value
                 text = self._string(value, token)
-                return xpath_number(text) if isinstance(text, str) else text
+                return xpath_number(text) if isinstance(text, str) else replace(text, is_number=True)
             case "concat", [_, _, *_] if all(isinstance(each, str) for each in arguments):
                 return "".join(map(str, arguments))
             case "count", [tuple() as paths]:
@@ -372,7 +397,13 @@ class _XPathParser(TokenCursor):
                 return _NamePart(token.text)
             case (("contains" | "starts-with"), [value, constant]):
                 return self._search(token, value, self._string(constant, token))
-        raise self._unknown_call(token, len(arguments))
+        raise self._beyond(token, f"{token.text}()")
+
+    def _argument(self, value: _Value, at: int) -> Condition:
+        """The truth value of the only argument of a function, behind whose bracket this is."""
+        if isinstance(value, float):
+            raise self._beyond(self.tokens[at], "the truth value of a number")
+        return self._condition_from(value, at)
 
     def _string(self, value: _Value, token: Token) -> str | _Text:
         """A value converted to a string."""
@@ -380,38 +411,21 @@ class _XPathParser(TokenCursor):
             case str():
                 return value
             case float():
-                return f"{value:g}" if not value.is_integer() else str(int(value))
+                return number_text(value)
             case tuple():
                 return _Text(value)
-            case _Text():
+            case _Text(is_number=False):
                 return value
-        raise self.error_at(token, f"{token.text}() of this value is beyond tree patterns", "give it a path or a text")
+        raise self._beyond(token, f"{token.text}() of this value")
 
     def _search(self, token: Token, value: _Value, sought: str | _Text) -> Condition:
         """`contains` or `starts-with`."""
         text = self._string(value, token)
         if not isinstance(sought, str) or isinstance(text, str):
-            raise self.error_at(
-                token, f"{token.text}() takes a path and then a constant text", "as in contains(@href, 'doi')"
-            )
+            raise self._beyond(token, f"{token.text}() of these values")
         if not sought:
             return And(())  # every text contains the empty one
         return self._first_value(text, ValueTest(token.text, sought), token)
-
-    def _unknown_call(self, token: Token, count: int) -> ParseError:
-        name = token.text
-        if name in ("position", "last"):
-            return self.error_at(token, "a position is beyond tree patterns", "ask for the content of the node instead")
-        if name in _LATER_FUNCTIONS:
-            return self.error_at(
-                token, f"{name}() is of XPath 2.0; patterns are XPath 1.0", "use contains() or starts-with()"
-            )
-        if name in _OTHER_FUNCTIONS:
-            return self.error_at(token, f"{name}() is beyond tree patterns", "compare the value itself with a constant")
-        if name in ("true", "false", "not", "boolean", "string", "number", "concat", "count", "contains",
-                    "starts-with", "local-name", "namespace-uri"):  # fmt: skip
-            return self.error_at(token, f"{name}() does not take {count} argument{'s' * (count != 1)} of this kind")
-        return self.error_at(token, f"XPath 1.0 has no function {name}()", "use contains(), starts-with() or not()")
 
     # --- meaning -------------------------------------------------------------------------------------------
 
@@ -424,13 +438,38 @@ class _XPathParser(TokenCursor):
                 return And(()) if value else NEVER
             case float():
                 raise self.error_at(start, "a number is no condition", "compare it with a path")
+            case _Text(is_number=True):
+                raise self._beyond(start, "the truth value of a number")
             case _Text():
                 return self._first_value(value, ValueTest("!=", ""), start)
             case _Count(paths):
                 return self._exists(paths, start)
             case _NamePart():
-                raise self.error_at(start, f"{value.function}() is no condition by itself", "compare it with a text")
+                raise self._beyond(start, f"{value.function}()")
+            case Literal() | Location() | Call() | Chain() | Negative():
+                return self._residual(value)
         return value
+
+    def _residual(self, expression: Expression) -> Condition:
+        match expression:
+            case Chain(_, (("or" | "|", _), *_)):
+                return disjunction([self._reread(each) for each in expression.operands])
+            case Chain(_, (("and", _), *_)):
+                return conjunction([self._reread(each) for each in expression.operands])
+            case Call("not", (negated,)):
+                return negation(self._reread(negated))
+            case Call("boolean", (inner,)):
+                return self._reread(inner)
+        cover = condition_covering(expression)
+        if cover == NEVER:
+            return NEVER
+        return Residual(write_expression(expression), expression, cover, size_of(expression))
+
+    def _reread(self, part: Expression) -> Condition:
+        """The truth value of a part of an expression, which may be a pattern by itself."""
+        parser = _XPathParser(write_expression(part), {})
+        parser.predicates = self.predicates
+        return parser._condition_from(parser._expression(), 0)
 
     def _compare(self, left: _Value, sign: Token, right: _Value, start: Token) -> Condition:
         if isinstance(left, str | float):
@@ -438,8 +477,7 @@ class _XPathParser(TokenCursor):
         else:
             operator = sign.text
         if not isinstance(right, str | float):
-            hint = "compare a path with a text or a number"
-            raise self.error_at(sign, "a comparison of two parts of a document is beyond tree patterns", hint)
+            raise self._beyond(sign, "a comparison of two parts of a document")
         match left:
             case str() | float():
                 raise self.error_at(start, "a comparison of two constants says nothing about a document")
@@ -447,35 +485,33 @@ class _XPathParser(TokenCursor):
                 return self._compare_count(paths, operator, right, start)
             case _NamePart(function):
                 return self._compare_name(function, operator, right, start)
+            case _Text(is_number=True) if isinstance(right, str):
+                return self._first_value(left, _value_test(operator, xpath_number(right)), start)
             case _Text():
                 return self._first_value(left, _value_test(operator, right), start)
             case tuple():
                 self._refuse_first_only(left, start)
                 test = _value_test(operator, right)
                 return self._exists(tuple(end_with(path, test) for path in left), start)
-        raise self.error_at(start, "a truth value is compared", "use the condition itself, or not()")
+        raise self._beyond(start, "a comparison of a truth value")
 
     def _refuse_first_only(self, paths: tuple[Path, ...], start: Token) -> None:
         if any(step.is_first_only for path in paths for step in path.steps):
-            raise self.error_at(
-                start, "a comparison of the node at a position is beyond tree patterns", "leave out [1]"
-            )
+            raise self._beyond(start, "a comparison of the node at a position")
 
     def _first_value(self, text: _Text, test: ValueTest | Condition, start: Token) -> Condition:
         if len(text.paths) > 1:
-            raise self.error_at(
-                start, "the text of a union of paths is beyond tree patterns", "write or between conditions"
-            )
+            raise self._beyond(start, "the text of a union of paths")
         try:
             return first_value(text.paths[0], test)
         except ValueError as error:
-            raise self.error_at(start, str(error)) from None
+            raise self._beyond(start, str(error)) from None
 
     def _exists(self, paths: tuple[Path, ...], start: Token) -> Condition:
         try:
             return disjunction([path_exists(path) for path in paths])
         except ValueError as error:
-            raise self.error_at(start, str(error)) from None
+            raise self._beyond(start, str(error)) from None
 
     def _compare_count(self, paths: tuple[Path, ...], operator: str, number: str | float, start: Token) -> Condition:
         """Counts that ask for one node at least, or for none."""
@@ -485,19 +521,16 @@ class _XPathParser(TokenCursor):
                 return some
             case ("=", 0.0) | ("<", 1.0) | ("<=", 0.0):
                 return negation(some)
-        raise self.error_at(start, "a count other than none or some is beyond tree patterns", "compare it with 0")
+        raise self._beyond(start, "a count other than none or some")
 
     def _compare_name(self, function: str, operator: str, text: str | float, start: Token) -> Condition:
         if operator not in ("=", "!=") or not isinstance(text, str):
-            raise self.error_at(
-                start, f"{function}() is a text", f"compare it with = or !=, as in {function}()='title'"
-            )
+            raise self._beyond(start, f"an order of {function}()")
         named = Named(Name(local=text) if function == "local-name" else Name(namespace=text))
         return named if operator == "=" else negation(named)
 
 
 _SELF: Final = Path((Step("self", "node"),), False)
-_LONG_STEPS: Final = {".": "self::node()", "..": "parent::node()"}
 
 
 def _value_test(operator: str, constant: str | float) -> ValueTest | Condition:

@@ -16,6 +16,7 @@ MAX_NESTED_BRACKETS: Final = 40
 
 NAME: Final = r"[^\W\d][\w.\-\u00b7]*"
 """A name without colon, as a regular expression."""
+NAME_OF_PREFIX_HINT: Final = 'bind it: declare namespace {} = "…"; before the path, or the option namespaces'
 _TOKEN: Final = re.compile(
     rf"""\s+
     |(?P<text>"[^"]*"|'[^']*')

@@ -24,7 +24,9 @@ from palio.xml.pattern import (
     Or,
     Pattern,
     PatternNode,
+    Residual,
     ValueTest,
+    cover_of,
 )
 
 _OUTERMOST, _OR, _AND = range(3)
@@ -33,7 +35,7 @@ _OUTERMOST, _OR, _AND = range(3)
 
 def write_pattern(pattern: Pattern) -> str:
     """A pattern in XPath 1.0."""
-    root = pattern.root
+    root = _without_covers(pattern.root)
     parts = [
         *(_write_path_of(branch, at_document=True) for branch in root.branches),
         *(_write_test(".", test) for test in root.tests),
@@ -41,6 +43,20 @@ def write_pattern(pattern: Pattern) -> str:
     outermost = len(parts) + len(root.others) == 1
     parts += [_write(each, _OUTERMOST if outermost else _AND, at_document=True) for each in root.others]
     return " and ".join(parts) or "true()"
+
+
+def _without_covers(node: PatternNode) -> PatternNode:
+    """A node without what its residuals imply: whoever reads them finds that again."""
+    residuals = [each for each in node.others if isinstance(each, Residual)]
+    if not residuals:
+        return node
+    implied = set(cover_of(residuals)).difference(residuals)
+    return replace(
+        node,
+        branches=tuple(each for each in node.branches if Exists(each) not in implied),
+        tests=tuple(each for each in node.tests if each not in implied),
+        others=tuple(each for each in node.others if each not in implied),
+    )
 
 
 def write_branch(node: PatternNode) -> str:
@@ -63,6 +79,7 @@ def _write_path_of(node: PatternNode, at_document: bool) -> str:
     steps: list[str] = []
     axis = _axis_before(node, at_document)
     while True:
+        node = _without_covers(node)
         continued = _continuation(node)
         steps += (axis, _node_test(node), *_predicates(node, continued))
         if continued is None:
@@ -119,19 +136,20 @@ def _node_test(node: PatternNode) -> str:
     sign = "@" if node.kind is NodeKind.ATTRIBUTE else ""
     if node.name.is_any or (node.name.namespace == "" and node.name.local is not None):
         return f"{sign}{node.name.local or '*'}"
-    return f"{sign}*[{_write_name(node.name)}]"
+    return f"{sign}*[{write_name(node.name)}]"
 
 
-def _write_name(name: Name) -> str:
+def write_name(name: Name) -> str:
     parts: list[str] = []
     if name.local is not None:
-        parts.append(f"local-name()={_write_text(name.local)}")
+        parts.append(f"local-name()={write_constant(name.local)}")
     if name.namespace is not None:
-        parts.append(f"namespace-uri()={_write_text(name.namespace)}")
+        parts.append(f"namespace-uri()={write_constant(name.namespace)}")
     return " and ".join(parts) or "true()"
 
 
 def _predicates(node: PatternNode, continued: PatternNode | None) -> list[str]:
+    node = _without_covers(node)
     conditions = [
         *(write_branch(branch) for branch in node.branches if branch is not continued),
         *(_write_test(".", test) for test in node.tests),
@@ -149,8 +167,10 @@ def _write(condition: Condition, position: int, at_document: bool = False) -> st
         case Named(name):
             if name.namespace == "" and name.local is not None:
                 return f"self::{name.local}"
-            text = _write_name(name)
+            text = write_name(name)
             return f"({text})" if position and " and " in text else text
+        case Residual(text):
+            return text
         case FirstValue(path, test):
             return _write_test(f"string({_write_path(path, at_document)})", test)
         case Not(negated):
@@ -178,8 +198,7 @@ def _write_path(path: tuple[PatternNode, ...], at_document: bool) -> str:
 
 
 def _write_test(subject: str, test: ValueTest) -> str:
-    constant = test.constant
-    written = _write_number(constant) if isinstance(constant, float) else _write_text(constant)
+    written = write_constant(test.constant)
     if test.operator in SEARCHES:
         return f"{test.operator}({subject}, {written})"
     return f"{subject}{test.operator}{written}"
@@ -192,11 +211,14 @@ def _write_number(number: float) -> str:
     return format(Decimal(repr(number)), "f")
 
 
-def _write_text(text: str) -> str:
-    """A string literal, in double quotes so that it can stand in one of SQL.
+def write_constant(constant: str | float) -> str:
+    """A number, or a string literal in double quotes so that it can stand in one of SQL.
 
     XPath has no escapes: a text with both quotation marks is put together.
     """
+    if isinstance(constant, float):
+        return _write_number(constant)
+    text = constant
     if '"' not in text:
         return f'"{text}"'
     if "'" not in text:

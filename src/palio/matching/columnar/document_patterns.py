@@ -13,7 +13,7 @@ from typing import Final
 
 from palio.errors import LimitReached
 from palio.filters.value_predicates import Test, XPath
-from palio.filters.work_limit import MIN_LONG_CHARACTERS, exceeds_limit
+from palio.filters.work_limit import MIN_LONG_CHARACTERS, allowed_steps, exceeds_limit, note_limit
 from palio.filters.xml_text import PARSER_STEPS, matcher_of, text_matches
 from palio.xml.pattern import Pattern
 from palio.xml.pattern_index import PatternIndex
@@ -54,10 +54,14 @@ class DocumentPatterns:
         if matcher is None:
             return []
         # The numbers of the index are the places of the patterns.
-        matched = [self._patterns[number] for number in self._index.match(matcher.document)]
+        numbers, exceeding = self._index.match_within(matcher.document, allowed_steps())
+        matched = [self._patterns[number] for number in numbers]
+        undecided = [self._patterns[number] for number in exceeding]
+        for pattern in undecided:
+            note_limit(pattern.text)
         found = [code for pattern in matched for code in self._wanted.get(pattern, ())]
         if self._unwanted:
-            for pattern in self._unwanted.keys() - set(matched):
+            for pattern in self._unwanted.keys() - set(matched) - set(undecided):
                 found += self._unwanted[pattern]
         return found
 
