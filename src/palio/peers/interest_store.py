@@ -10,17 +10,19 @@ from __future__ import annotations
 from collections.abc import Iterable
 from hashlib import blake2b
 
+from palio.peers.kept_events import KeptEvents
 from palio.peers.key_space import KeySpace
-from palio.peers.messages import Interest, Occurrence
+from palio.peers.messages import Interest, Kept, Occurrence
 from palio.peers.rendezvous_mappings import Arc, Key
 from palio.peers.ring import Runs, contains, intersect_runs, subtract_runs
 from palio.routing.forwarding.filter_index import FilterIndex
 
 
 class InterestStore:
-    """Interests by id, the newest version of each."""
+    """Interests by id, the newest version of each, and the events that wait for durable ones."""
 
     def __init__(self, keys: KeySpace) -> None:
+        self.kept = KeptEvents(keys)
         self._keys = keys
         self._interests: dict[str, Interest] = {}
         self._expires_at: dict[str, float] = {}
@@ -43,6 +45,8 @@ class InterestStore:
         self._remove_from_index(interest.id)
         self._interests[interest.id] = interest
         self._positions[interest.id] = self._keys.positions_of(interest.arcs)
+        if interest.has_ended:
+            self.kept.forget(interest.id)
         # One that has ended stays until its lease ends, or a late message would bring it back.
         if not interest.has_ended:
             number = self._numbers[interest.id] = self._index.add(interest.wanted)
@@ -58,10 +62,22 @@ class InterestStore:
         found = (id for id, positions in self._positions.items() if intersect_runs(positions, keys))
         return tuple(self._interests[id] for id in found)
 
+    def stored(self, keys: Runs) -> tuple[tuple[Interest, ...], tuple[Kept, ...]]:
+        """All that has some of these keys."""
+        return self.within(keys), self.kept.within(keys)
+
     def digest(self, keys: Runs) -> bytes:
-        """A digest of the interests that have some of these keys, whatever the order they came in."""
-        listed = sorted((each.id, each.version) for each in self.within(keys))
-        return blake2b(repr(listed).encode(), digest_size=16).digest()
+        """A digest of all that has some of these keys, whatever the order it came in."""
+        interests, kept = self.stored(keys)
+        listed = sorted((each.id, each.version) for each in interests), sorted((each.id, each.event.id) for each in kept)
+        return blake2b(repr(listed).encode("utf-8", "surrogatepass"), digest_size=16).digest()
+
+    def subscriber_of(self, id: str) -> int | None:
+        """The peer of a subscription that has not ended."""
+        return self._interests[id].subscriber if id in self._numbers else None
+
+    def is_durable(self, id: str) -> bool:
+        return id in self._numbers and self._interests[id].durable
 
     def replace(self, keys: Runs, interests: Iterable[Interest], now: float) -> None:
         """Take over all interests with some of these keys; those that have no others, and are not among them, go."""
@@ -86,6 +102,7 @@ class InterestStore:
 
     def _drop(self, id: str) -> None:
         self._remove_from_index(id)
+        self.kept.forget(id)
         del self._interests[id], self._expires_at[id], self._positions[id]
 
     def _remove_from_index(self, id: str) -> None:

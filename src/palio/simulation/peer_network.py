@@ -312,8 +312,10 @@ class ChordNetwork:
                 self._queue.schedule(self.delay, _Arrival(peer.node, to, message))
             case SetTimer(name, after, upkeep):
                 self._queue.schedule(after, _Expiry(peer.node, peer, name), upkeep)
-            case Deliver(id, event):
-                self.deliveries.append(PeerDelivery(self._subscriptions[int(id) - 1], event, self.now))
+            case Deliver(receipt, ids, event):
+                self.deliveries += [PeerDelivery(self._subscriptions[int(id) - 1], event, self.now) for id in ids]
+                peer.on_delivered(receipt)
+                self._carry_out(peer)
             case Confirmed(number):
                 what = self._requests.pop((peer.node, number), None)
                 if what is not None:
