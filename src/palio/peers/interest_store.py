@@ -12,7 +12,7 @@ from hashlib import blake2b
 
 from palio.peers.kept_events import KeptEvents
 from palio.peers.key_space import KeySpace
-from palio.peers.messages import Interest, Kept, Occurrence
+from palio.peers.messages import Interest, Kept, Occurrence, identity
 from palio.peers.rendezvous_mappings import Arc, Key
 from palio.peers.ring import Runs, contains, intersect_runs, subtract_runs
 from palio.routing.forwarding.filter_index import FilterIndex
@@ -69,15 +69,23 @@ class InterestStore:
     def digest(self, keys: Runs) -> bytes:
         """A digest of all that has some of these keys, whatever the order it came in."""
         interests, kept = self.stored(keys)
-        listed = sorted((each.id, each.version) for each in interests), sorted((each.id, each.event.id) for each in kept)
+        listed = (
+            sorted((each.id, each.version) for each in interests),
+            sorted((each.id, identity(each.event)) for each in kept),
+        )
         return blake2b(repr(listed).encode("utf-8", "surrogatepass"), digest_size=16).digest()
 
     def subscriber_of(self, id: str) -> int | None:
         """The peer of a subscription that has not ended."""
         return self._interests[id].subscriber if id in self._numbers else None
 
-    def is_durable(self, id: str) -> bool:
-        return id in self._numbers and self._interests[id].durable
+    def meeting_key(self, id: str, occurrence: Occurrence, owned: Runs) -> Key | None:
+        """The first owned key that an event and a durable subscription share; None where it has ended."""
+        if id not in self._numbers or not self._interests[id].durable:
+            return None
+        arcs = self._interests[id].arcs
+        shared = (key for key in occurrence.keys if any(_is_under(key, arc) for arc in arcs))
+        return next((key for key in shared if contains(owned, self._keys.position_of(key))), None)
 
     def replace(self, keys: Runs, interests: Iterable[Interest], now: float) -> None:
         """Take over all interests with some of these keys; those that have no others, and are not among them, go."""

@@ -1,8 +1,8 @@
 """Events that wait at the owners of their keys for peers of durable subscriptions that cannot be reached.
 
-They are stored like interests: by the owner of the event's keys, with copies at its successors, and they move with the
-arc. A subscription that its peer renews gets them. Memory is bounded; what does not fit is dropped, the oldest first,
-and counted.
+They are stored like interests: by the owner of the key under which event and subscription met, with copies at its
+successors, and they move with the arc. A subscription that its peer renews gets them. Memory is bounded; what does not
+fit is dropped, the oldest first, and counted.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 from palio.peers.key_space import KeySpace
-from palio.peers.messages import Kept
-from palio.peers.ring import Runs, intersect_runs, subtract_runs
+from palio.peers.messages import Kept, identity
+from palio.peers.ring import Runs, contains
 from palio.routing import codec
 
 MAX_KEPT_BYTES: Final = 64 * 1024 * 1024  # at one peer, copies included
@@ -30,7 +30,7 @@ class KeptEvents:
         self._keys = keys
         self._max_bytes = max_bytes
         self._max_events = max_events
-        self._all: OrderedDict[Pair, tuple[Kept, Runs, int]] = OrderedDict()
+        self._all: OrderedDict[Pair, tuple[Kept, int, int]] = OrderedDict()
         self._by_subscription: dict[str, dict[str, Kept]] = {}
         self._bytes = 0
 
@@ -39,12 +39,12 @@ class KeptEvents:
 
     def add(self, kept: Iterable[Kept]) -> None:
         for each in kept:
-            pair = each.id, each.event.id
+            pair = each.id, identity(each.event)
             if pair in self._all:
                 continue
             size = len(codec.encode_event(each.event))
-            self._all[pair] = each, self._keys.positions_of_keys(each.keys), size
-            self._by_subscription.setdefault(each.id, {})[each.event.id] = each
+            self._all[pair] = each, self._keys.position_of(each.key), size
+            self._by_subscription.setdefault(each.id, {})[identity(each.event)] = each
             self._bytes += size
         while self._bytes > self._max_bytes or len(self._all) > self._max_events:
             self.remove((next(iter(self._all)),))
@@ -72,15 +72,14 @@ class KeptEvents:
         self.remove([(id, event) for event in self._by_subscription.get(id, ())])
 
     def within(self, keys: Runs) -> tuple[Kept, ...]:
-        """The events that have some of these keys."""
-        return tuple(each for each, positions, _ in self._all.values() if intersect_runs(positions, keys))
+        """The events that have one of these keys."""
+        return tuple(each for each, position, _ in self._all.values() if contains(keys, position))
 
     def replace(self, keys: Runs, kept: Iterable[Kept]) -> None:
-        """Take over all events with some of these keys; those that have no others, and are not among them, go."""
+        """Take over all events with one of these keys; those that are not among them go."""
         given = list(kept)
-        pairs = {(each.id, each.event.id) for each in given}
+        pairs = {(each.id, identity(each.event)) for each in given}
         self.remove([
-            pair for pair, (_, positions, _) in self._all.items()
-            if pair not in pairs and intersect_runs(positions, keys) and not subtract_runs(positions, keys)
+            pair for pair, (_, position, _) in self._all.items() if pair not in pairs and contains(keys, position)
         ])  # fmt: skip
         self.add(given)

@@ -42,11 +42,12 @@ class Occurrence(Struct, frozen=True, array_like=True, tag=2):
 
 
 class Kept(Struct, frozen=True, array_like=True, tag=40):
-    """An event that waits for the peer of a durable subscription, stored by the owner of its keys, with copies."""
+    """An event that waits for the peer of a durable subscription, stored by the owner of the key under which they met,
+    with copies."""
 
     id: str  # of the subscription
     event: Event
-    keys: tuple[Key, ...]
+    key: Key
 
 
 class Lookup(Struct, frozen=True, array_like=True, tag=3):
@@ -160,7 +161,7 @@ class Notified(Struct, frozen=True, array_like=True, tag=18):
 
 
 class Released(Struct, frozen=True, array_like=True, tag=41):
-    """Kept events that their subscribers have now, by the ids of subscription and event: copies are dropped."""
+    """Kept events that their subscribers have now, by subscription and `identity`: copies are dropped."""
 
     pairs: tuple[tuple[str, str], ...]
 
@@ -224,6 +225,11 @@ class Failed(Struct, frozen=True):
 
 
 Effect: TypeAlias = Send | SetTimer | Deliver | Confirmed | Failed
+
+
+def identity(event: Event) -> str:
+    """The source and id of an event in one text: two events are the same iff both are equal."""
+    return event.id if event.source is None else f"{event.source} {event.id}"
 
 
 def mentioned(message: Message) -> set[int]:

@@ -52,6 +52,7 @@ from palio.peers.messages import (
     Taken,
     Transfer,
     Transferred,
+    identity,
 )
 from palio.peers.multicast import split_keys
 from palio.peers.ring import Runs, intersect_runs, subtract_runs
@@ -397,15 +398,15 @@ class Peer:
         receipt = None
         for id in message.ids:
             had = self._had.get(id)
-            if had is None or message.event.id in had:
+            if had is None or identity(message.event) in had:
                 continue
-            receipt = self._delivering.get((id, message.event.id), receipt)
-            if (id, message.event.id) not in self._delivering:
+            receipt = self._delivering.get((id, identity(message.event)), receipt)
+            if (id, identity(message.event)) not in self._delivering:
                 new.append(id)
         if new:
             receipt = self._number()
             self._deliveries[receipt] = _Delivery(tuple(new), message.event, [(sender, message.number)])
-            self._delivering.update(((id, message.event.id), receipt) for id in new)
+            self._delivering.update(((id, identity(message.event)), receipt) for id in new)
             self.effects.append(Deliver(receipt, tuple(new), message.event))
         elif receipt is not None:
             self._deliveries[receipt].waiting.append((sender, message.number))
@@ -418,7 +419,7 @@ class Peer:
         for id in delivery.ids:
             had = self._had.get(id)
             if had is not None:
-                had[delivery.event.id] = None
+                had[identity(delivery.event)] = None
                 if len(had) > _MAX_REMEMBERED_EVENTS:
                     had.popitem(last=False)
         for sender, number in delivery.waiting:
@@ -431,7 +432,7 @@ class Peer:
     def _end_delivery(self, receipt: int) -> _Delivery:
         delivery = self._deliveries.pop(receipt)
         for id in delivery.ids:
-            del self._delivering[id, delivery.event.id]
+            del self._delivering[id, identity(delivery.event)]
         return delivery
 
     def _answer_notification(self, sender: int, number: int) -> None:
@@ -447,12 +448,12 @@ class Peer:
         if self._releasing.pop(message.number, None) is not None:
             return  # it stays kept
         work = self._works.get(message.number)
-        durable = [id for id in message.ids if self.store.is_durable(id)]
-        if work is not None and durable and isinstance(work.cast.payload, Occurrence):
+        if work is not None and isinstance(work.cast.payload, Occurrence):
             occurrence = work.cast.payload
-            kept = tuple(Kept(id, occurrence.event, occurrence.keys) for id in durable)
+            met = ((id, self.store.meeting_key(id, occurrence, work.keys)) for id in message.ids)
+            kept = tuple(Kept(id, occurrence.event, key) for id, key in met if key is not None)
             self.store.kept.add(kept)
-            for each in self._copy_holders(work.keys):
+            for each in self._copy_holders(work.keys) if kept else ():
                 self._send(each, Replicate(self._begin(work), (), kept))
         self._on_answer(message.number)
 
@@ -465,11 +466,13 @@ class Peer:
         for kept in self.store.kept.of(id):
             if len(under_way) >= _RELEASE_WINDOW_EVENTS:
                 break
-            if kept.event.id in under_way or not self.membership.own_keys(self.keys.positions_of_keys(kept.keys)):
+            if identity(kept.event) in under_way or not self.membership.own_keys(
+                self.keys.positions_of_keys((kept.key,))
+            ):
                 continue
-            under_way.add(kept.event.id)
+            under_way.add(identity(kept.event))
             number = self._number()
-            self._releasing[number] = id, kept.event.id
+            self._releasing[number] = id, identity(kept.event)
             self._notify(subscriber, Notification(number, (id,), kept.event))
 
     def _on_released(self, pair: tuple[str, str]) -> None:
