@@ -55,6 +55,7 @@ class InterestStore:
     def expire(self, now: float) -> None:
         """Drop interests whose leases have ended."""
         for id in [id for id, at in self._expires_at.items() if at < now]:
+            self.kept.forget(id)
             self._drop(id)
 
     def within(self, keys: Runs) -> tuple[Interest, ...]:
@@ -96,6 +97,12 @@ class InterestStore:
         for each in given.values():
             self.store(each, now)
 
+    def retain(self, keys: Runs) -> None:
+        """Drop all that has none of these keys."""
+        for id in [id for id, positions in self._positions.items() if not intersect_runs(positions, keys)]:
+            self._drop(id)
+        self.kept.retain(keys)
+
     def matches(self, occurrence: Occurrence, owned: Runs) -> dict[int, list[str]]:
         """The ids of interests that want an event and share an owned key with it, by subscriber."""
         keys = [key for key in occurrence.keys if contains(owned, self._keys.position_of(key))]
@@ -110,7 +117,6 @@ class InterestStore:
 
     def _drop(self, id: str) -> None:
         self._remove_from_index(id)
-        self.kept.forget(id)
         del self._interests[id], self._expires_at[id], self._positions[id]
 
     def _remove_from_index(self, id: str) -> None:

@@ -75,6 +75,10 @@ class KeptEvents:
         """The events that have one of these keys."""
         return tuple(each for each, position, _ in self._all.values() if contains(keys, position))
 
+    def retain(self, keys: Runs) -> None:
+        """Drop all that has none of these keys."""
+        self.remove([pair for pair, (_, position, _) in self._all.items() if not contains(keys, position)])
+
     def replace(self, keys: Runs, kept: Iterable[Kept]) -> None:
         """Take over all events with one of these keys; those that are not among them go."""
         given = list(kept)

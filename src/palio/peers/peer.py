@@ -55,11 +55,12 @@ from palio.peers.messages import (
     identity,
 )
 from palio.peers.multicast import split_keys
-from palio.peers.ring import Runs, intersect_runs, subtract_runs
+from palio.peers.ring import Runs, intersect_runs, subtract_runs, union_runs
 
 _UPKEEP_TIMER: Final = "upkeep"
 _RETRY_TIMER: Final = "retry "
 _MAX_REMEMBERED_EVENTS: Final = 16_384  # of one subscription, by which repeated ones are recognised
+_COPY_GRACE_PERIODS: Final = 20  # of maintenance, in which the owner of a copy has not been heard of
 _RELEASE_WINDOW_EVENTS: Final = 64  # kept events of one subscription that are under way to its peer
 
 
@@ -125,6 +126,8 @@ class Peer:
         self._delivering: dict[tuple[str, str], int] = {}  # receipts, by ids of subscription and event
         self._releasing: dict[int, tuple[str, str]] = {}  # numbers of notifications of kept events
         self._next_number = incarnation << 32
+        self._digested: dict[int, tuple[int, float]] = {}  # arcs of which this peer has copies: low end, and last heard
+        self._swept_at: float | None = None
         self._released_before = 0  # numbers up to this one are of an earlier round of maintenance
         self._joins_by: int | None = None
         self._place_request: int | None = None
@@ -195,6 +198,7 @@ class Peer:
             case Replicated() | Notified():
                 self._on_answer(message.number)
             case Digest():
+                self._digested[sender] = message.low, now
                 if self.store.digest(self.keys.ring.arc(message.low, sender)) != message.digest:
                     self._send(sender, AskInterests())
             case AskInterests():
@@ -498,6 +502,7 @@ class Peer:
         if power is not None:
             position = membership.finger_position(power)
             self._request(Lookup(), ((position, position),), finger=power)
+        self._drop_strange_copies()
         if membership.predecessor is not None:
             digest = Digest(
                 membership.predecessor, self.store.digest(self.keys.ring.arc(membership.predecessor, self.node))
@@ -507,6 +512,20 @@ class Peer:
         for id in [id for id, at in self._renew_at.items() if at <= self._now]:
             self._mine[id] = replace(self._mine[id], version=self._number())
             self._install(self._mine[id])
+
+    def _drop_strange_copies(self) -> None:
+        """Drop what this peer neither owns nor has copies of any more: others have come between it and the owner."""
+        grace = _COPY_GRACE_PERIODS * self.settings.period
+        if self._swept_at is None or self.membership.predecessor is None:
+            self._swept_at = self._now
+        if self._now - self._swept_at < grace:
+            return
+        self._swept_at = self._now
+        self._digested = {node: (low, at) for node, (low, at) in self._digested.items() if self._now - at < grace}
+        ring = self.keys.ring
+        predecessor = self.membership.predecessor
+        own = ring.arc(self.node if predecessor is None else predecessor, self.node)
+        self.store.retain(union_runs((own, *(ring.arc(low, node) for node, (low, _) in self._digested.items()))))
 
     def _give_up_work(self) -> None:
         """Forget work whose answers never came: whoever asked for it has asked again."""
