@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cached_property
 from pathlib import Path
 from typing import IO
 
@@ -109,3 +110,19 @@ def command(*arguments: str, given: str = "") -> tuple[int, str, str]:
         check=False,
     )
     return done.returncode, done.stdout.decode(), done.stderr.decode()
+
+
+class Peer(Process):
+    """A running `palio peer`; `url` is where it listens."""
+
+    def __init__(self, *arguments: str, data: str = "none", listen: str = "palio://127.0.0.1:0") -> None:
+        super().__init__("peer", "--json", "--listen", listen, "--data", data, *arguments)
+
+    @cached_property
+    def url(self) -> str:
+        """Where it listens, once it does; several are started before the first is asked."""
+        first = self.line()
+        if not first:
+            raise AssertionError(f"the peer did not start: {self.end()}")
+        address: str = json.loads(first)["addresses"][0]
+        return address

@@ -13,7 +13,9 @@ from palio.events import Event
 from palio.filters.filter import Filter
 from palio.filters.tree import Leaf, leaves
 from palio.peers.histograms import Histogram, on_ring
+from palio.peers.key_space import KeySpace
 from palio.peers.rendezvous_mappings import (
+    AnyAttribute,
     Arc,
     AttributeSplit,
     Key,
@@ -23,6 +25,7 @@ from palio.peers.rendezvous_mappings import (
     SelectiveAttribute,
     alternatives,
 )
+from palio.peers.ring import Ring
 from tests.strategies import NAMES, attributes, filters, scalars
 
 
@@ -33,7 +36,12 @@ def mappings(scales: Mapping[str, Histogram]) -> list[KeyMapping]:
         *(AttributeSplit(scales, name) for name in scales),
         KeySpaceSplit(few),
         SelectiveAttribute(scales),
+        AnyAttribute(),
     ]
+
+
+def size_of(mapping: KeyMapping, axis: int) -> int:
+    return KeySpace(Ring(), mapping).axis_size(axis)
 
 
 def meet(arcs: list[Arc], keys: list[Key]) -> bool:
@@ -64,12 +72,12 @@ def test_an_event_meets_every_subscription_that_it_matches(
     for mapping in mappings(scales):
         arcs = mapping.subscription_keys(said)
         for arc in arcs:
-            assert 0 <= arc.first <= arc.last < mapping.sizes[arc.axis]
+            assert 0 <= arc.first <= arc.last < size_of(mapping, arc.axis)
         for event in events:
             keys = mapping.event_keys(event)
             assert keys
             assert len(keys) == len(set(keys))
-            assert all(0 <= key.cell < mapping.sizes[key.axis] for key in keys)
+            assert all(0 <= key.cell < size_of(mapping, key.axis) for key in keys)
             if wanted.matches_attributes(event):
                 assert meet(arcs, keys), (mapping.name, str(wanted), event)
                 if isinstance(mapping, AttributeSplit):

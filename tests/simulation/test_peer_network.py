@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from random import Random
 from typing import Any
 
@@ -227,6 +228,78 @@ def test_a_subscription_that_stays_is_renewed() -> None:
     net.publish(3, {"price": 11})
     net.run()
     assert len(net.deliveries) == 1
+
+
+def durable_schedule(seed: int, peers: int, waves: int) -> ChordNetwork:
+    """Crashes of fewer peers at once than replicas, also of subscribers, which come back in any order."""
+    random = Random(seed)
+    net = ChordNetwork(peers, mapping=(*MAPPINGS, "any-attribute")[seed % 4], seed=seed, replicas=3)
+    for at in range(peers // 3):
+        net.subscribe(at, condition(random), durable=True)
+    net.run()
+    away: list[int] = []
+    for _ in range(waves):
+        up = net._numbers_up()
+        for doomed in random.sample(up, min(2, len(up) - 4)):
+            net.crash(doomed)
+            away.append(doomed)
+        for _ in range(4):
+            net.publish(random.choice(net._numbers_up()), event(random))
+        net.run()
+        net.run(12.0)  # copies are made again
+        if random.random() < 0.5:
+            net.restart(away.pop(random.randrange(len(away))))
+            net.run(random.choice((0.3, 8.0)))
+    for each in away:
+        net.restart(each)
+        net.run(4.0)
+    net.run()
+    net.run(40.0)
+    return net
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_durable_subscribers_that_crash_and_come_back_get_everything_once(seed: int) -> None:
+    net = durable_schedule(seed, 18, 4)
+    verdict = net.verdict()
+    assert verdict.is_right, (verdict, net.failures)
+    assert verdict.required > 3
+    assert not any(len(peer.store.kept) for peer in net._peers.values())
+
+
+@pytest.mark.deep
+def test_a_thousand_schedules_of_crashes_lose_nothing_for_durable_subscribers() -> None:
+    for seed in range(1_000, 2_000):
+        assert durable_schedule(seed, 12 + seed % 12, 4).verdict().is_right, seed
+
+
+def test_events_for_a_subscription_that_ends_while_its_peer_is_away_are_forgotten() -> None:
+    net = ChordNetwork(12, seed=4, lease=20.0)
+    net.settings = replace(net.settings, durable_lease=60.0)
+    net.subscribe(3, "price > 5", durable=True)
+    net.run()
+    net.crash(3)
+    net.publish(4, {"price": 7})
+    net.run()
+    assert sum(len(peer.store.kept) for peer in net._peers.values()) >= 2, "the owner's, and copies"
+    net.run(100.0)
+    assert sum(net.stored()) == 0
+    assert not any(len(peer.store.kept) for peer in net._peers.values())
+
+
+@pytest.mark.parametrize("mapping", ["auto", "any-attribute"])
+def test_a_mapping_need_not_be_chosen_by_hand(mapping: str) -> None:
+    random = Random(8)
+    sample = [event(random) for _ in range(60)]
+    net = ChordNetwork(30, mapping=mapping, seed=8, sample=sample)
+    for _ in range(30):
+        net.subscribe(random.randrange(30), condition(random))
+    for _ in range(30):
+        net.publish(random.randrange(30), event(random))
+    net.run()
+    verdict = net.verdict()
+    assert verdict.is_right, verdict
+    assert verdict.required > 30
 
 
 def test_a_seed_gives_the_same_run() -> None:

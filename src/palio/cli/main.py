@@ -30,6 +30,7 @@ _COMMANDS: Final = {
     "explain": "Explain why a condition matches an event, or which part of it fails.",
     "convert": "Write subscriptions in another language.",
     "serve": "Run a broker: subscriptions and events over the network.",
+    "peer": "Run a peer: a node of a ring that needs no brokers.",
     "subscribe": "Print the events that match a condition, as they come.",
     "unsubscribe": "End a durable subscription, and discard its queue.",
     "publish": "Send events to a broker.",

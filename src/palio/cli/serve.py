@@ -92,7 +92,7 @@ def serve(config: Path | None, print_config: bool, **given: Any) -> None:
 
     if click.get_current_context().get_parameter_source("data") is ParameterSource.DEFAULT:
         given["data"] = None  # a default is no option: the settings file wins over it
-    read_settings = partial(_settings, config, given)
+    read_settings = partial(read_given, config, given)
     settings = read_settings()
     if print_config:
         from palio.network.server.settings_file import write_settings
@@ -104,11 +104,11 @@ def serve(config: Path | None, print_config: bool, **given: Any) -> None:
         from palio.network.server.process import serve as run
 
         # The first time on a machine it is compiled, which takes some seconds.
-        started = _print_json if settings.log.json else _print_banner
+        started = print_addresses if settings.log.json else _print_banner
         run(read_settings, started, partial(terminal.status, "Loading compiled code"))
 
 
-def _settings(config: Path | None, given: dict[str, Any]) -> Settings:
+def read_given(config: Path | None, given: dict[str, Any]) -> Settings:
     """The settings of the file, and over them those of the options."""
     from palio.network.data_directory import DEFAULT_PATH
     from palio.network.gateway.settings import HttpSettings
@@ -171,7 +171,7 @@ def _log_changes(before: LogSettings, levels: tuple[str, ...], as_json: bool) ->
     return {**changes, "modules": modules}
 
 
-def _print_json(server: Server) -> None:
+def print_addresses(server: Server) -> None:
     answer = {"addresses": [str(each) for each in server.addresses], "node": server.node}
     if server.gateway is not None:
         answer["http"] = server.gateway.url

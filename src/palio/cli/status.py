@@ -73,6 +73,10 @@ def _print(console: Console, found: dict[str, Any]) -> None:
         rows.append(("out of order", f"{terminal.plural(found['inversions'], 'event')} of durable subscriptions"))
     dropped = [f"{count:,} ({reason})" for reason, count in sorted(found["drops"].items())]
     console.print(terminal.facts([*rows, ("dropped", ", ".join(dropped) or "nothing")]))
+    if "ring" in found:
+        console.print()
+        console.print("Ring", style="title")
+        console.print(terminal.facts(_ring(found["ring"])))
     tables = {
         "Neighbours": _neighbours(found),
         "Clients": _clients(found),
@@ -125,6 +129,20 @@ def _waited_for(found: dict[str, Any]) -> str:
 
 def _rates(rates: dict[str, float]) -> str:
     return ", ".join(f"{terminal.rate(rates[name], 1)} a second {name}" for name in ("in", "out"))
+
+
+def _ring(ring: dict[str, Any]) -> list[tuple[str, str]]:
+    if not ring["is_member"]:
+        return [("state", "joining")]
+    kept = f", {terminal.plural(ring['kept'], 'event')} for peers that are away" if ring["kept"] else ""
+    return [
+        ("position", f"{ring['position']}, after {ring['predecessor'] or 'nobody'}"),
+        ("successors", ", ".join(ring["successors"])),
+        ("mapping", f"{ring['mapping']}, {ring['replicas']} replicas"),
+        ("stores", f"{terminal.plural(ring['stored'], 'subscription')}{kept}"),
+        ("asks for", terminal.plural(ring["interests"], "condition")),
+        ("knows", f"{terminal.plural(ring['peers_known'], 'peer')}, connected to {ring['connections']:,}"),
+    ]
 
 
 def _neighbours(found: dict[str, Any]) -> Table:

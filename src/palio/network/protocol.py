@@ -498,6 +498,7 @@ FromServer: TypeAlias = (
 # The channel's own messages, which it knows by their tags.
 PING: Final[int] = 92
 GOODBYE: Final[int] = 106
+PEER_HELLO: Final[int] = 70  # greeting between peers of a ring (`network.peers.wire`)
 
 encode = codec.encode_any
 decode_greeting = codec.reader(ClientHello | BrokerHello | AskKey)

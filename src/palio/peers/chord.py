@@ -13,13 +13,14 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
-from typing import Final
+from typing import Final, TypeAlias
 
 from palio.peers.messages import (
     AskNeighbours,
     Cast,
     Effect,
     Interest,
+    Kept,
     Leave,
     Lookup,
     Neighbours,
@@ -30,6 +31,8 @@ from palio.peers.messages import (
     Transferred,
 )
 from palio.peers.ring import Ring, Runs, intersect_runs
+
+Stored: TypeAlias = tuple[tuple[Interest, ...], tuple[Kept, ...]]  # under some keys
 
 MAX_REMEMBERED_ARCS: Final = 32  # of nodes that answered, as further fingers
 
@@ -68,9 +71,9 @@ class Membership:
             self._set_successors((owner, *answer.successors))
             self._send(owner, Notify(False))
 
-    def leave(self, interests: tuple[Interest, ...]) -> None:
+    def leave(self, interests: tuple[Interest, ...], kept: tuple[Kept, ...]) -> None:
         """Hand the own arc to the successor, and tell the predecessor."""
-        message = Leave(self.predecessor, tuple(self.successors), interests)
+        message = Leave(self.predecessor, tuple(self.successors), interests, kept)
         for neighbour in dict.fromkeys((self.successors[0], self.predecessor)):
             if neighbour is not None and neighbour != self.node:
                 self._send(neighbour, message)
@@ -156,7 +159,7 @@ class Membership:
             else:
                 self._send(sender, Notify(self.is_member))
 
-    def on_notify(self, sender: int, message: Notify, interests_of: Callable[[Runs], tuple[Interest, ...]]) -> None:
+    def on_notify(self, sender: int, message: Notify, stored: Callable[[Runs], Stored]) -> None:
         """A node holds this one for its successor: it becomes the predecessor, if it is nearer than the present one."""
         if not self.is_member or sender == self.node:
             return
@@ -168,7 +171,7 @@ class Membership:
         elif known is None or self.ring.is_between(known, sender, self.node):
             self.joining = sender
             arc = self.ring.arc(self.node if known is None else known, sender)
-            self._send(sender, Transfer(known, interests_of(arc)))
+            self._send(sender, Transfer(known, *stored(arc)))
         elif sender != known and known != self.node:
             self._send(known, AskNeighbours())  # if it is dead, the sender takes its place the next time
 

@@ -15,6 +15,7 @@ from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from datetime import UTC, date, datetime
 from decimal import Decimal
 from fractions import Fraction
 from functools import cached_property
@@ -42,6 +43,7 @@ Run: TypeAlias = tuple[int, int]  # first and last cell, both included
 
 NULL_CELL: Final = 0  # of null and missing values
 _HASHABLE: Final = (Kind.STRING, Kind.BYTES)
+_UNSAMPLED_HASHED_CELLS: Final = 1_024
 _MAX_LISTED_VALUES: Final = 64  # of a set, that are hashed, or sampled as cuts, one by one
 
 
@@ -132,6 +134,32 @@ class Histogram:
         )
         count = len(cuts) + 1
         return cls(cells_by_kind, (1 / count,) * count)
+
+    @classmethod
+    def unsampled(cls) -> Histogram:
+        """Cells for an attribute of which nothing is known: numbers finer where they are small, dates and times by
+        month, strings hashed, so that most events and conditions in use spread over many cells."""
+        steps = (factor * 10**power for power in range(2, 13) for factor in (1, 2, 5))
+        numbers = sorted({*range(-16, 129), *(sign * step for step in steps for sign in (-1, 1))})
+        months = [(year, month) for year in range(2_000, 2_061) for month in range(1, 13)]
+        marks: dict[Kind, list[Any]] = {
+            Kind.BOOLEAN: [True],
+            Kind.DATE: [date(*each, 1) for each in months],
+            Kind.TIMESTAMP: [datetime(*each, 1, tzinfo=UTC) for each in months],
+        }
+        nulls = OrderedCells(NULL_CELL)
+        cells_by_kind: dict[Kind, OrderedCells | HashedCells] = {Kind.MISSING: nulls, Kind.NULL: nulls}
+        next_cell = NULL_CELL + 1
+        for kinds in _GROUPS:
+            if kinds[0] in _HASHABLE:
+                cells_by_kind[kinds[0]] = HashedCells(next_cell, next_cell + _UNSAMPLED_HASHED_CELLS - 1)
+                next_cell += _UNSAMPLED_HASHED_CELLS
+                continue
+            for kind in kinds:
+                at = numbers if kinds is NUMBERS else [position_of(kind, each) for each in marks[kind]]
+                cells_by_kind[kind] = OrderedCells(next_cell, tuple(_cut_of(kind, (each, False)) for each in at))
+            next_cell += len(at) + 1
+        return cls(tuple(cells_by_kind[kind] for kind in KINDS), (1 / next_cell,) * next_cell)
 
     @classmethod
     def _cut(cls, frequencies: _Frequencies, cells: int, hashed: bool, sample: Sequence[Value]) -> Histogram:

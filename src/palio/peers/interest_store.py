@@ -10,17 +10,19 @@ from __future__ import annotations
 from collections.abc import Iterable
 from hashlib import blake2b
 
+from palio.peers.kept_events import KeptEvents
 from palio.peers.key_space import KeySpace
-from palio.peers.messages import Interest, Occurrence
+from palio.peers.messages import Interest, Kept, Occurrence, identity
 from palio.peers.rendezvous_mappings import Arc, Key
 from palio.peers.ring import Runs, contains, intersect_runs, subtract_runs
 from palio.routing.forwarding.filter_index import FilterIndex
 
 
 class InterestStore:
-    """Interests by id, the newest version of each."""
+    """Interests by id, the newest version of each, and the events that wait for durable ones."""
 
     def __init__(self, keys: KeySpace) -> None:
+        self.kept = KeptEvents(keys)
         self._keys = keys
         self._interests: dict[str, Interest] = {}
         self._expires_at: dict[str, float] = {}
@@ -43,6 +45,8 @@ class InterestStore:
         self._remove_from_index(interest.id)
         self._interests[interest.id] = interest
         self._positions[interest.id] = self._keys.positions_of(interest.arcs)
+        if interest.has_ended:
+            self.kept.forget(interest.id)
         # One that has ended stays until its lease ends, or a late message would bring it back.
         if not interest.has_ended:
             number = self._numbers[interest.id] = self._index.add(interest.wanted)
@@ -51,6 +55,7 @@ class InterestStore:
     def expire(self, now: float) -> None:
         """Drop interests whose leases have ended."""
         for id in [id for id, at in self._expires_at.items() if at < now]:
+            self.kept.forget(id)
             self._drop(id)
 
     def within(self, keys: Runs) -> tuple[Interest, ...]:
@@ -58,10 +63,30 @@ class InterestStore:
         found = (id for id, positions in self._positions.items() if intersect_runs(positions, keys))
         return tuple(self._interests[id] for id in found)
 
+    def stored(self, keys: Runs) -> tuple[tuple[Interest, ...], tuple[Kept, ...]]:
+        """All that has some of these keys."""
+        return self.within(keys), self.kept.within(keys)
+
     def digest(self, keys: Runs) -> bytes:
-        """A digest of the interests that have some of these keys, whatever the order they came in."""
-        listed = sorted((each.id, each.version) for each in self.within(keys))
-        return blake2b(repr(listed).encode(), digest_size=16).digest()
+        """A digest of all that has some of these keys, whatever the order it came in."""
+        interests, kept = self.stored(keys)
+        listed = (
+            sorted((each.id, each.version) for each in interests),
+            sorted((each.id, identity(each.event)) for each in kept),
+        )
+        return blake2b(repr(listed).encode("utf-8", "surrogatepass"), digest_size=16).digest()
+
+    def subscriber_of(self, id: str) -> int | None:
+        """The peer of a subscription that has not ended."""
+        return self._interests[id].subscriber if id in self._numbers else None
+
+    def meeting_key(self, id: str, occurrence: Occurrence, owned: Runs) -> Key | None:
+        """The first owned key that an event and a durable subscription share; None where it has ended."""
+        if id not in self._numbers or not self._interests[id].durable:
+            return None
+        arcs = self._interests[id].arcs
+        shared = (key for key in occurrence.keys if any(_is_under(key, arc) for arc in arcs))
+        return next((key for key in shared if contains(owned, self._keys.position_of(key))), None)
 
     def replace(self, keys: Runs, interests: Iterable[Interest], now: float) -> None:
         """Take over all interests with some of these keys; those that have no others, and are not among them, go."""
@@ -71,6 +96,12 @@ class InterestStore:
                 self._drop(each.id)
         for each in given.values():
             self.store(each, now)
+
+    def retain(self, keys: Runs) -> None:
+        """Drop all that has none of these keys."""
+        for id in [id for id, positions in self._positions.items() if not intersect_runs(positions, keys)]:
+            self._drop(id)
+        self.kept.retain(keys)
 
     def matches(self, occurrence: Occurrence, owned: Runs) -> dict[int, list[str]]:
         """The ids of interests that want an event and share an owned key with it, by subscriber."""

@@ -6,15 +6,17 @@ Each axis begins somewhere else, by its number; otherwise the low values of all 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from functools import cached_property
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Final
 
 from palio.events import Event
 from palio.filters.filter import Filter
 from palio.peers.histograms import on_ring
-from palio.peers.rendezvous_mappings import Arc, Key, KeyMapping, alternatives
+from palio.peers.rendezvous_mappings import AnyAttribute, Arc, Key, KeyMapping, alternatives
 from palio.peers.ring import Ring, Runs, union_runs
+
+_MAX_REMEMBERED_AXES: Final = 4_096
 
 
 @dataclass(frozen=True)
@@ -23,6 +25,7 @@ class KeySpace:
 
     ring: Ring
     mapping: KeyMapping
+    _begins: dict[int, int] = field(default_factory=dict, init=False, repr=False, compare=False)  # of axes, remembered
 
     def arcs_of(self, wanted: Filter) -> tuple[Arc, ...]:
         """The keys of a subscription (SK)."""
@@ -34,9 +37,11 @@ class KeySpace:
 
     def position_of(self, key: Key) -> int:
         """The position of a key."""
-        return (
-            on_ring(key.cell, self.mapping.sizes[key.axis], self.ring.bits) + self._begins[key.axis]
-        ) % self.ring.size
+        return (on_ring(key.cell, self.axis_size(key.axis), self.ring.bits) + self._begin(key.axis)) % self.ring.size
+
+    def axis_size(self, axis: int) -> int:
+        """The number of cells of an axis."""
+        return self.mapping.axis_size(axis) if isinstance(self.mapping, AnyAttribute) else self.mapping.sizes[axis]
 
     def positions_of(self, arcs: Iterable[Arc]) -> Runs:
         """The positions of ranges of keys."""
@@ -48,7 +53,10 @@ class KeySpace:
     def positions_of_keys(self, keys: Iterable[Key]) -> Runs:
         return union_runs(((place, place),) for place in map(self.position_of, keys))
 
-    @cached_property
-    def _begins(self) -> Mapping[int, int]:
-        axes = range(len(self.mapping.sizes))
-        return {axis: self.ring.position_of(f"axis {axis}") if axis else 0 for axis in axes}
+    def _begin(self, axis: int) -> int:
+        begin = self._begins.get(axis)
+        if begin is None:
+            if len(self._begins) >= _MAX_REMEMBERED_AXES:
+                self._begins.clear()
+            begin = self._begins[axis] = self.ring.position_of(f"axis {axis}") if axis else 0
+        return begin

@@ -5,6 +5,9 @@ event goes to the owners of its keys; each matches it with what it stores and no
 something by m-cast repeats it for the keys that nobody answered for. An owner answers for a subscription when all
 copies are stored, and for an event when all subscribers were notified. So what a crash interrupts is done again by
 whoever owns the keys then, and a subscriber recognises an event that it has had.
+
+For a durable subscription whose peer cannot be reached, an owner answers when the event is kept, with copies, until the
+subscription is renewed: by the same peer, or by one that has come back at another position.
 """
 
 from __future__ import annotations
@@ -12,6 +15,8 @@ from __future__ import annotations
 from collections import OrderedDict
 from dataclasses import dataclass, field
 from typing import Final
+
+from msgspec.structs import replace
 
 from palio.events import Event
 from palio.filters.filter import Filter
@@ -29,6 +34,7 @@ from palio.peers.messages import (
     Effect,
     Failed,
     Interest,
+    Kept,
     Leave,
     Lookup,
     Message,
@@ -38,6 +44,7 @@ from palio.peers.messages import (
     Notify,
     Occurrence,
     Payload,
+    Released,
     Replicate,
     Replicated,
     Send,
@@ -45,13 +52,16 @@ from palio.peers.messages import (
     Taken,
     Transfer,
     Transferred,
+    identity,
 )
 from palio.peers.multicast import split_keys
-from palio.peers.ring import Runs, intersect_runs, subtract_runs
+from palio.peers.ring import Runs, intersect_runs, subtract_runs, union_runs
 
 _UPKEEP_TIMER: Final = "upkeep"
 _RETRY_TIMER: Final = "retry "
-_MAX_REMEMBERED_EVENTS: Final = 4_096  # of one subscription, by which repeated ones are recognised
+_MAX_REMEMBERED_EVENTS: Final = 16_384  # of one subscription, by which repeated ones are recognised
+_COPY_GRACE_PERIODS: Final = 20  # of maintenance, in which the owner of a copy has not been heard of
+_RELEASE_WINDOW_EVENTS: Final = 64  # kept events of one subscription that are under way to its peer
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +74,7 @@ class PeerSettings:
     retry: float = 2.0  # after which keys without an answer are asked for again
     attempts: int = 20
     lease: float = 60.0  # of a subscription; it is renewed after a third of it
+    durable_lease: float = 7 * 86_400.0  # of a durable one, whose peer may be away
 
 
 @dataclass(slots=True)
@@ -86,10 +97,20 @@ class _Work:
     waiting: set[int] = field(default_factory=set)  # numbers of messages without an answer
 
 
+@dataclass(slots=True)
+class _Delivery:
+    """An event that whoever runs this peer is storing, with those who wait for that: sender and number."""
+
+    ids: tuple[str, ...]
+    event: Event
+    waiting: list[tuple[int, int]]
+
+
 class Peer:
     """One peer. Every call appends to `effects`, which whoever runs it carries out and clears."""
 
-    def __init__(self, node: int, keys: KeySpace, settings: PeerSettings) -> None:
+    def __init__(self, node: int, keys: KeySpace, settings: PeerSettings, incarnation: int = 0) -> None:
+        """`incarnation` is larger in each life of one that comes back with the same ids of subscriptions."""
         self.node = node
         self.keys = keys
         self.settings = settings
@@ -101,7 +122,13 @@ class Peer:
         self._renew_at: dict[str, float] = {}
         self._requests: dict[int, _Request] = {}
         self._works: dict[int, _Work] = {}
-        self._next_number = 0
+        self._deliveries: dict[int, _Delivery] = {}  # by receipt
+        self._delivering: dict[tuple[str, str], int] = {}  # receipts, by ids of subscription and event
+        self._releasing: dict[int, tuple[str, str]] = {}  # numbers of notifications of kept events
+        self._next_number = incarnation << 32
+        self._digested: dict[int, tuple[int, float]] = {}  # arcs of which this peer has copies: low end, and last heard
+        self._swept_at: float | None = None
+        self._released_before = 0  # numbers up to this one are of an earlier round of maintenance
         self._joins_by: int | None = None
         self._place_request: int | None = None
         self._now = 0.0
@@ -125,17 +152,19 @@ class Peer:
         self.effects.append(SetTimer(_UPKEEP_TIMER, first, upkeep=True))
 
     def leave(self) -> None:
-        """Hand over what this peer stores, and leave the ring."""
-        for id in list(self._mine):
+        """Hand over what this peer stores, and leave the ring; durable subscriptions stay."""
+        for id in [id for id, each in self._mine.items() if not each.durable]:
             self.unsubscribe(id)
         low = self.membership.predecessor
         arc = self.keys.ring.arc(self.node if low is None else low, self.node)
-        self.membership.leave(self.store.within(arc))
+        self.membership.leave(*self.store.stored(arc))
 
-    def subscribe(self, id: str, wanted: Filter, now: float) -> int:
-        """Subscribe; the number that `Confirmed` will have."""
+    def subscribe(self, id: str, wanted: Filter, now: float, *, durable: bool = False) -> int:
+        """Subscribe, or change a subscription; the number that `Confirmed` will have."""
         self._now = now
-        interest = Interest(id, 1, self.node, wanted, self.keys.arcs_of(wanted), self.settings.lease)
+        lease = self.settings.durable_lease if durable else self.settings.lease
+        arcs = self.keys.arcs_of(wanted)
+        interest = Interest(id, self._number(), self.node, wanted, arcs, lease, durable=durable)
         self._mine[id] = interest
         self._had.setdefault(id, OrderedDict())
         return self._install(interest)
@@ -144,9 +173,7 @@ class Peer:
         """End a subscription; nothing of it is delivered any more."""
         before = self._mine.pop(id)
         self._had.pop(id), self._renew_at.pop(id, None)
-        ended = Interest(
-            id, before.version + 1, self.node, before.wanted, before.arcs, before.lease_seconds, has_ended=True
-        )
+        ended = replace(before, version=self._number(), lease_seconds=self.settings.lease, has_ended=True)
         return self._request(ended, self.keys.positions_of(ended.arcs))
 
     def publish(self, event: Event) -> int:
@@ -166,20 +193,24 @@ class Peer:
             case AskNeighbours() | Neighbours() | Notify() | Transfer() | Transferred() | Leave():
                 self._on_membership(sender, message)
             case Replicate():
-                self._store(message.interests)
+                self._store(message.interests, message.kept)
                 self._send(sender, Replicated(message.number))
             case Replicated() | Notified():
                 self._on_answer(message.number)
             case Digest():
+                self._digested[sender] = message.low, now
                 if self.store.digest(self.keys.ring.arc(message.low, sender)) != message.digest:
                     self._send(sender, AskInterests())
             case AskInterests():
                 self._send_copies(sender)
             case Copies():
-                self.store.replace(self.keys.ring.arc(message.low, sender), message.interests, now)
+                arc = self.keys.ring.arc(message.low, sender)
+                self.store.replace(arc, message.interests, now)
+                self.store.kept.replace(arc, message.kept)
+            case Released():
+                self.store.kept.remove(message.pairs)
             case Notification():
-                self._on_notification(message)
-                self._send(sender, Notified(message.number))
+                self._on_notification(sender, message)
 
     def _on_membership(
         self, sender: int, message: AskNeighbours | Neighbours | Notify | Transfer | Transferred | Leave
@@ -191,14 +222,14 @@ class Peer:
             case Neighbours():
                 membership.on_neighbours(sender, message)
             case Notify():
-                membership.on_notify(sender, message, self.store.within)
+                membership.on_notify(sender, message, self.store.stored)
             case Transfer():
-                self._store(message.interests)
+                self._store(message.interests, message.kept)
                 membership.on_transfer(sender, message)
             case Transferred():
                 membership.on_transferred(sender)
             case Leave():
-                self._store(message.interests)
+                self._store(message.interests, message.kept)
                 membership.on_leave(sender, message)
 
     def on_unreachable(self, peer: int, message: Message, now: float) -> None:
@@ -208,9 +239,10 @@ class Peer:
         match message:
             case Cast():
                 self._forward(message, message.keys)
-            case Replicate() | Notification():
-                # The copy is made elsewhere by the next digest; a subscriber that is gone needs no event.
-                self._on_answer(message.number)
+            case Notification():
+                self._on_subscriber_away(message)
+            case Replicate():
+                self._on_answer(message.number)  # the copy is made elsewhere by the next digest
 
     def on_timer(self, name: str, now: float) -> None:
         self._now = now
@@ -282,12 +314,10 @@ class Peer:
             self._store((payload,))
             for each in self._copy_holders(keys):
                 self._send(each, Replicate(self._begin(work), (payload,)))
+            self._release(payload.id)
         elif isinstance(payload, Occurrence):
             for subscriber, ids in self.store.matches(payload, keys).items():
-                if subscriber == self.node:
-                    self._on_notification(Notification(0, tuple(ids), payload.event))
-                else:
-                    self._send(subscriber, Notification(self._begin(work), tuple(ids), payload.event))
+                self._notify(subscriber, Notification(self._begin(work), tuple(ids), payload.event))
         if not work.waiting:
             self._answer(work)
 
@@ -299,6 +329,10 @@ class Peer:
         return number
 
     def _on_answer(self, number: int) -> None:
+        pair = self._releasing.pop(number, None)
+        if pair is not None:
+            self._on_released(pair)
+            return
         work = self._works.pop(number, None)
         if work is None:
             return
@@ -334,12 +368,13 @@ class Peer:
     # Interests
 
     def _install(self, interest: Interest) -> int:
-        self._renew_at[interest.id] = self._now + interest.lease_seconds / 3
+        self._renew_at[interest.id] = self._now + self.settings.lease / 3
         return self._request(interest, self.keys.positions_of(interest.arcs))
 
-    def _store(self, interests: tuple[Interest, ...]) -> None:
+    def _store(self, interests: tuple[Interest, ...], kept: tuple[Kept, ...] = ()) -> None:
         for each in interests:
             self.store.store(each, self._now)
+        self.store.kept.add(kept)
 
     def _copy_holders(self, keys: Runs) -> list[int]:
         """The nodes that store what this one owns, and the one to which an arc is being transferred."""
@@ -352,17 +387,104 @@ class Peer:
     def _send_copies(self, to: int) -> None:
         low = self.membership.predecessor
         if low is not None and self.membership.is_member:
-            self._send(to, Copies(low, self.store.within(self.keys.ring.arc(low, self.node))))
+            self._send(to, Copies(low, *self.store.stored(self.keys.ring.arc(low, self.node))))
 
-    def _on_notification(self, message: Notification) -> None:
+    # Notifications
+
+    def _notify(self, subscriber: int, message: Notification) -> None:
+        if subscriber == self.node:
+            self._on_notification(subscriber, message)
+        else:
+            self._send(subscriber, message)
+
+    def _on_notification(self, sender: int, message: Notification) -> None:
+        new: list[str] = []
+        receipt = None
         for id in message.ids:
             had = self._had.get(id)
-            if had is None or message.event.id in had:
+            if had is None or identity(message.event) in had:
                 continue
-            had[message.event.id] = None
-            if len(had) > _MAX_REMEMBERED_EVENTS:
-                had.popitem(last=False)
-            self.effects.append(Deliver(id, message.event))
+            receipt = self._delivering.get((id, identity(message.event)), receipt)
+            if (id, identity(message.event)) not in self._delivering:
+                new.append(id)
+        if new:
+            receipt = self._number()
+            self._deliveries[receipt] = _Delivery(tuple(new), message.event, [(sender, message.number)])
+            self._delivering.update(((id, identity(message.event)), receipt) for id in new)
+            self.effects.append(Deliver(receipt, tuple(new), message.event))
+        elif receipt is not None:
+            self._deliveries[receipt].waiting.append((sender, message.number))
+        else:
+            self._answer_notification(sender, message.number)
+
+    def on_delivered(self, receipt: int) -> None:
+        """Whoever runs this peer has stored an event that it was to deliver."""
+        delivery = self._end_delivery(receipt)
+        for id in delivery.ids:
+            had = self._had.get(id)
+            if had is not None:
+                had[identity(delivery.event)] = None
+                if len(had) > _MAX_REMEMBERED_EVENTS:
+                    had.popitem(last=False)
+        for sender, number in delivery.waiting:
+            self._answer_notification(sender, number)
+
+    def on_refused(self, receipt: int) -> None:
+        """Whoever runs this peer could not store an event: it comes again."""
+        self._end_delivery(receipt)
+
+    def _end_delivery(self, receipt: int) -> _Delivery:
+        delivery = self._deliveries.pop(receipt)
+        for id in delivery.ids:
+            del self._delivering[id, identity(delivery.event)]
+        return delivery
+
+    def _answer_notification(self, sender: int, number: int) -> None:
+        if sender == self.node:
+            self._on_answer(number)
+        else:
+            self._send(sender, Notified(number))
+
+    # Events that are kept for durable subscriptions
+
+    def _on_subscriber_away(self, message: Notification) -> None:
+        """Keep an event for the durable ones of some subscriptions; the others do without it."""
+        if self._releasing.pop(message.number, None) is not None:
+            return  # it stays kept
+        work = self._works.get(message.number)
+        if work is not None and isinstance(work.cast.payload, Occurrence):
+            occurrence = work.cast.payload
+            met = ((id, self.store.meeting_key(id, occurrence, work.keys)) for id in message.ids)
+            kept = tuple(Kept(id, occurrence.event, key) for id, key in met if key is not None)
+            self.store.kept.add(kept)
+            for each in self._copy_holders(work.keys) if kept else ():
+                self._send(each, Replicate(self._begin(work), (), kept))
+        self._on_answer(message.number)
+
+    def _release(self, id: str) -> None:
+        """Send kept events to the peer of a subscription, some at a time; of those whose keys this peer owns."""
+        subscriber = self.store.subscriber_of(id)
+        if subscriber is None or not self.store.kept.has(id):
+            return
+        under_way = {event for each, event in self._releasing.values() if each == id}
+        for kept in self.store.kept.of(id):
+            if len(under_way) >= _RELEASE_WINDOW_EVENTS:
+                break
+            if identity(kept.event) in under_way or not self.membership.own_keys(
+                self.keys.positions_of_keys((kept.key,))
+            ):
+                continue
+            under_way.add(identity(kept.event))
+            number = self._number()
+            self._releasing[number] = id, identity(kept.event)
+            self._notify(subscriber, Notification(number, (id,), kept.event))
+
+    def _on_released(self, pair: tuple[str, str]) -> None:
+        self.store.kept.remove((pair,))
+        for each in self._copy_holders(()):
+            self._send(each, Released((pair,)))
+        if not any(id == pair[0] for id, _ in self._releasing.values()):
+            self._release(pair[0])
 
     # Maintenance
 
@@ -380,6 +502,7 @@ class Peer:
         if power is not None:
             position = membership.finger_position(power)
             self._request(Lookup(), ((position, position),), finger=power)
+        self._drop_strange_copies()
         if membership.predecessor is not None:
             digest = Digest(
                 membership.predecessor, self.store.digest(self.keys.ring.arc(membership.predecessor, self.node))
@@ -387,16 +510,30 @@ class Peer:
             for each in self._copy_holders(()):
                 self._send(each, digest)
         for id in [id for id, at in self._renew_at.items() if at <= self._now]:
-            before = self._mine[id]
-            renewed = Interest(id, before.version + 1, self.node, before.wanted, before.arcs, before.lease_seconds)
-            self._mine[id] = renewed
-            self._install(renewed)
+            self._mine[id] = replace(self._mine[id], version=self._number())
+            self._install(self._mine[id])
+
+    def _drop_strange_copies(self) -> None:
+        """Drop what this peer neither owns nor has copies of any more: others have come between it and the owner."""
+        grace = _COPY_GRACE_PERIODS * self.settings.period
+        if self._swept_at is None or self.membership.predecessor is None:
+            self._swept_at = self._now
+        if self._now - self._swept_at < grace:
+            return
+        self._swept_at = self._now
+        self._digested = {node: (low, at) for node, (low, at) in self._digested.items() if self._now - at < grace}
+        ring = self.keys.ring
+        predecessor = self.membership.predecessor
+        own = ring.arc(self.node if predecessor is None else predecessor, self.node)
+        self.store.retain(union_runs((own, *(ring.arc(low, node) for node, (low, _) in self._digested.items()))))
 
     def _give_up_work(self) -> None:
         """Forget work whose answers never came: whoever asked for it has asked again."""
         oldest = self._now - self.settings.retry * self.settings.attempts
         for number in [number for number, work in self._works.items() if work.began_at < oldest]:
             del self._works[number]
+        self._releasing = {number: pair for number, pair in self._releasing.items() if number > self._released_before}
+        self._released_before = self._next_number
 
     def _ask_for_place(self) -> None:
         """Ask the contact who owns this peer's own position; again in every period, until somebody answers."""

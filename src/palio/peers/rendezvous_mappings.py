@@ -14,9 +14,10 @@ missing attribute is a value like any other; an attribute with several values is
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from functools import cached_property
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cache, cached_property, lru_cache
+from hashlib import blake2b
 from math import prod
 from typing import Final, NamedTuple, Protocol, TypeAlias
 
@@ -33,6 +34,7 @@ from palio.peers.histograms import Histogram, Run, merge_runs
 Alternative: TypeAlias = Mapping[str, ValueSet]
 
 MAPPINGS: Final = ("attribute-split", "key-space-split", "selective-attribute")
+ANY_ATTRIBUTE: Final = "any-attribute"  # needs no sample
 _MAX_ALTERNATIVES: Final = 16  # a filter with more is keyed by one conjunction that covers it
 _MAX_PRODUCT_CELLS: Final = 1 << 20  # of all attributes of a key space together
 
@@ -224,11 +226,71 @@ class SelectiveAttribute:
         return [*found, Key(self.everywhere, 0)]
 
 
-def mapping_of(name: str, filters: Iterable[Filter], events: Iterable[Event], cells: int) -> KeyMapping:
-    """A mapping by its name, on all attributes of some filters and events, with about so many cells.
+@dataclass(frozen=True)
+class AnyAttribute:
+    """`SelectiveAttribute` over whatever attributes there are, for a workload of which nothing is known.
 
-    It is right for every filter and event; how evenly keys are spread depends on those that are given.
+    An axis is the hash of an attribute's name, and all have the cells of `Histogram.unsampled`; axis 0 has the single
+    key of what has no condition to choose. Two attributes with one hash share their axis: that makes more candidates,
+    never fewer.
     """
+
+    name: str = "any-attribute"
+    histograms: Mapping[str, Histogram] = field(default_factory=dict)
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """Empty: the axes are not known before events and subscriptions are; `axis_size` gives those of each."""
+        return ()
+
+    def axis_size(self, axis: int) -> int:
+        return _unsampled().cells if axis else 1
+
+    def subscription_keys(self, alternatives: Iterable[Alternative]) -> list[Arc]:
+        histogram = _unsampled()
+        found: dict[int, list[Run]] = {}
+        for alternative in alternatives:
+            usable = [(name, histogram.runs(values)) for name, values in alternative.items() if _needs_value(values)]
+            if not usable:
+                return [Arc(0, 0, 0)]
+            name, runs = min(usable, key=lambda each: (histogram.weight(each[1]), each[0]))
+            found.setdefault(axis_of(name), []).extend(runs)
+        return [Arc(axis, *run) for axis in sorted(found) for run in merge_runs(found[axis])]
+
+    def event_keys(self, attributes: Attributes) -> list[Key]:
+        histogram = _unsampled()
+        found = {
+            Key(axis_of(name), cell) for name in attributes for cell in _present_cells(histogram, attributes, name)
+        }
+        return [Key(0, 0), *sorted(found)]
+
+
+@cache
+def _unsampled() -> Histogram:
+    return Histogram.unsampled()
+
+
+@lru_cache(4_096)
+def axis_of(attribute: str) -> int:
+    """The axis of an attribute of `AnyAttribute`, a number from 1 on."""
+    return 1 + int.from_bytes(blake2b(attribute.encode("utf-8", "surrogatepass"), digest_size=6).digest())
+
+
+def mapping_of(
+    name: str,
+    filters: Iterable[Filter],
+    events: Iterable[Event],
+    cells: int,
+    attributes: Collection[str] = (),
+    chosen: str | None = None,
+) -> KeyMapping:
+    """A mapping by its name, with about so many cells, on some attributes, or all of some filters and events.
+
+    It is right for every filter and event; how evenly keys are spread depends on those that are given. Equal arguments
+    make equal mappings, in every process.
+    """
+    if name == ANY_ATTRIBUTE:
+        return AnyAttribute()
     conditions: dict[str, list[ValueSet]] = {}
     for alternative in (each for filter in filters for each in alternatives(filter)):
         for attribute, values in alternative.items():
@@ -237,19 +299,21 @@ def mapping_of(name: str, filters: Iterable[Filter], events: Iterable[Event], ce
     for event in events:
         for attribute, value in event.attributes.items():
             sampled.setdefault(attribute, []).extend(value if isinstance(value, tuple) else (value,))
-    keyed = sorted(sampled.keys() | conditions.keys()) or ["id"]  # some attribute, where nothing is known
+    keyed = (
+        list(attributes) or sorted(sampled.keys() | conditions.keys()) or ["id"]
+    )  # some attribute, where nothing is known
     if name == "key-space-split":
         # The cells of all attributes multiply.
         cells = max(2, round(min(_MAX_PRODUCT_CELLS, cells) ** (1 / len(keyed))))
     histograms = {each: Histogram.of(sampled.get(each, ()), cells, conditions.get(each, ())) for each in keyed}
     match name:
         case "attribute-split":
-            return AttributeSplit(histograms)
+            return AttributeSplit(histograms, chosen)
         case "key-space-split":
             return KeySpaceSplit(histograms)
         case "selective-attribute":
             return SelectiveAttribute(histograms)
-    raise MappingError(f"there is no mapping {name!r:.80}; known are {', '.join(MAPPINGS)}")
+    raise MappingError(f"there is no mapping {name!r:.80}; known are {', '.join((*MAPPINGS, ANY_ATTRIBUTE))}")
 
 
 class MappingError(PalioError, ValueError):

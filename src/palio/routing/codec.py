@@ -163,13 +163,20 @@ def _decode_extension(code: int, data: memoryview) -> Any:
 
 
 def _encode_filter(value: Any) -> Any:
-    """Hook of the encoder for what MessagePack lacks: a filter is its text, with a time zone other than UTC."""
+    """Hook of the encoder for what MessagePack lacks: a filter is its text, with a time zone other than UTC; an event
+    in a message between peers is its body."""
     if isinstance(value, Filter):
         return str(value) if value.timezone == "UTC" else (value.timezone, str(value))
+    if isinstance(value, Event):
+        return encode_event(value)
     raise TypeError(f"a message cannot contain a {type(value).__name__}")
 
 
 def _decode_filter(kind: type, value: Any) -> Any:
+    if kind is Event:
+        if not isinstance(value, bytes):
+            raise WireError("an event is its body, in bytes")
+        return decode_event(value)
     zone, text = ("UTC", value) if isinstance(value, str) else value
     if not isinstance(zone, str) or not isinstance(text, str) or len(text) > _MAX_FILTER_CHARACTERS:
         raise WireError("a filter is its text, of bounded length, or a time zone and its text")

@@ -22,11 +22,12 @@ from palio.peers.chord import Membership
 from palio.peers.key_space import KeySpace
 from palio.peers.messages import Cast, Confirmed, Deliver, Effect, Failed, Message, Send, SetTimer
 from palio.peers.peer import Peer, PeerSettings
-from palio.peers.rendezvous_mappings import MAPPINGS, KeyMapping, mapping_of
+from palio.peers.rendezvous_mappings import ANY_ATTRIBUTE, MAPPINGS, KeyMapping, mapping_of
 from palio.peers.ring import Ring
 from palio.simulation.engine import EventQueue
 
 _CELLS_PER_PEER: Final = 4  # of an attribute: with fewer cells than peers, some peers would never own a key
+KNOWN_MAPPINGS: Final = (*MAPPINGS, ANY_ATTRIBUTE, "auto")
 _MAX_RUN_SECONDS: Final = 3_600.0  # without an answer to what a client asked for
 
 
@@ -57,6 +58,7 @@ class PeerSubscription:
     number: int
     at: int
     wanted: Filter
+    durable: bool = False
 
     def __str__(self) -> str:
         return f"subscription {self.number} at peer {self.at}: {self.wanted}"
@@ -121,9 +123,9 @@ class ChordNetwork:
         _check_seconds(delay=delay, period=period, lease=lease)
         if type(seed) is not int:
             raise InvalidArgument(f"a seed is a whole number, not {seed!r:.80}")
-        is_known = mapping in MAPPINGS if isinstance(mapping, str) else hasattr(mapping, "event_keys")
+        is_known = mapping in KNOWN_MAPPINGS if isinstance(mapping, str) else hasattr(mapping, "event_keys")
         if not is_known:
-            raise InvalidArgument(f"there is no mapping {mapping!r:.80}; known are {', '.join(MAPPINGS)}")
+            raise InvalidArgument(f"there is no mapping {mapping!r:.80}; known are {', '.join(KNOWN_MAPPINGS)}")
         if isinstance(sample, str | bytes | Mapping) or not hasattr(sample, "__iter__"):
             raise InvalidArgument(f"a sample is a list of events, not {type(sample).__name__}")
         self.ring = Ring(bits)
@@ -145,6 +147,7 @@ class ChordNetwork:
         self._keys: KeySpace | None = None if isinstance(mapping, str) else KeySpace(self.ring, mapping)
         self._positions: list[int] = []  # by number, also of peers that are gone
         self._taken: set[int] = set()
+        self._lives: Counter[int] = Counter()  # of peers, by number
         for _ in range(peers):
             self._add_position()
         self._peers: dict[int, Peer] = {}  # by position, those that are up
@@ -162,11 +165,11 @@ class ChordNetwork:
     def now(self) -> float:
         return self._queue.now
 
-    def subscribe(self, at: int, where: Any, *, language: str = "sql") -> PeerSubscription:
-        """Subscribe at a peer, by its number."""
+    def subscribe(self, at: int, where: Any, *, language: str = "sql", durable: bool = False) -> PeerSubscription:
+        """Subscribe at a peer, by its number. While the peer is away, events wait for what is `durable`."""
         wanted = where if isinstance(where, Filter) else Filter.parse(where, language=language)
         self._check_up(at)
-        made = PeerSubscription(len(self._subscriptions) + 1, at, wanted)
+        made = PeerSubscription(len(self._subscriptions) + 1, at, wanted, durable)
         self._subscriptions.append(made)
         if self._keys is None:
             self._waiting.append(made)
@@ -201,7 +204,8 @@ class ChordNetwork:
         return made
 
     def _is_in_place(self, subscription: PeerSubscription) -> bool:
-        return subscription in self.confirmations and subscription not in self._ended and self.is_up(subscription.at)
+        is_there = self.is_up(subscription.at) or subscription.durable
+        return subscription in self.confirmations and subscription not in self._ended and is_there
 
     def verdict(self) -> PeerVerdict:
         """Compare deliveries with brute force: what every subscription in place would get by itself."""
@@ -245,6 +249,24 @@ class ChordNetwork:
     def crash(self, peer: int) -> None:
         """Let a peer end without a word."""
         self._remove(self._peer(peer))
+
+    def restart(self, peer: int, contact: int | None = None) -> None:
+        """Bring a peer back that is gone, at another position, with its durable subscriptions."""
+        if self.is_up(peer):
+            raise InvalidArgument(f"peer {peer} is up")
+        known = contact if contact is not None else self._random.choice(self._numbers_up())
+        asked = self._peer(known)
+        self._positions[peer] = self._free_position()
+        self._lives[peer] += 1
+        assert self._keys is not None
+        back = self._peers[self._positions[peer]] = Peer(
+            self._positions[peer], self._keys, self.settings, self._lives[peer]
+        )
+        back.join(asked.node)
+        self._carry_out(back)
+        for each in self._subscriptions:
+            if each.at == peer and each.durable and each not in self._ended:
+                self._install(each)
 
     def _remove(self, peer: Peer) -> None:
         del self._peers[peer.node]
@@ -312,8 +334,10 @@ class ChordNetwork:
                 self._queue.schedule(self.delay, _Arrival(peer.node, to, message))
             case SetTimer(name, after, upkeep):
                 self._queue.schedule(after, _Expiry(peer.node, peer, name), upkeep)
-            case Deliver(id, event):
-                self.deliveries.append(PeerDelivery(self._subscriptions[int(id) - 1], event, self.now))
+            case Deliver(receipt, ids, event):
+                self.deliveries += [PeerDelivery(self._subscriptions[int(id) - 1], event, self.now) for id in ids]
+                peer.on_delivered(receipt)
+                self._carry_out(peer)
             case Confirmed(number):
                 what = self._requests.pop((peer.node, number), None)
                 if what is not None:
@@ -325,7 +349,8 @@ class ChordNetwork:
 
     def _install(self, made: PeerSubscription) -> None:
         peer = self._peer(made.at)
-        self._requests[peer.node, peer.subscribe(str(made.number), made.wanted, self.now)] = made
+        number = peer.subscribe(str(made.number), made.wanted, self.now, durable=made.durable)
+        self._requests[peer.node, number] = made
         self._carry_out(peer)
 
     def _start(self) -> None:
@@ -334,11 +359,19 @@ class ChordNetwork:
             assert isinstance(self._mapping, str)  # one that was made is in use from the beginning
             wanted = [each.wanted for each in self._waiting]
             cells = _CELLS_PER_PEER * len(self._positions)
-            self._keys = KeySpace(self.ring, mapping_of(self._mapping, wanted, self._sample, cells))
+            self._keys = KeySpace(self.ring, self._make_mapping(self._mapping, wanted, cells))
             self._build(self._keys)
             waiting, self._waiting = self._waiting, []
             for each in waiting:
                 self._install(each)
+
+    def _make_mapping(self, name: str, wanted: list[Filter], cells: int) -> KeyMapping:
+        if name != "auto":
+            return mapping_of(name, wanted, self._sample, cells)
+        from palio.peers.ring_description import plan_ring  # loads NumPy
+
+        plan = plan_ring(wanted, self._sample, len(self._positions))
+        return mapping_of(plan.mapping, wanted, self._sample, cells, plan.attributes, plan.chosen)
 
     def _build(self, keys: KeySpace) -> None:
         """Peers on a stable ring, with the tables that maintenance would arrive at."""
@@ -371,13 +404,17 @@ class ChordNetwork:
 
     def _add_position(self) -> int:
         """Draw a free position for one more peer."""
+        position = self._free_position()
+        self._positions.append(position)
+        return position
+
+    def _free_position(self) -> int:
         if len(self._positions) == self.ring.size:
             raise InvalidArgument(f"a ring of {self.ring.bits} bits has no room for another peer")
         position = self._random.getrandbits(self.ring.bits)
         while position in self._taken:
             position = (position + 1) % self.ring.size
         self._taken.add(position)
-        self._positions.append(position)
         return position
 
     def _numbers_up(self) -> list[int]:

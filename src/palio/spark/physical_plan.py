@@ -24,9 +24,9 @@ import pyarrow as pa
 from palio.errors import PipelineError
 from palio.matching.matcher import Matcher
 from palio.matching.subscription_screening import add_usable
+from palio.peers.mapping_choice import MappingChoice, Samples, choose_mapping
 from palio.spark.projection import Projection, select_by_place
 from palio.spark.record_batches import is_flat, read_events, sanitize_batch
-from palio.spark.rendezvous.mapping_choice import MappingChoice, Samples, choose_mapping
 from palio.spark.shared_index import is_connect
 from palio.spark.subscription_frame import (
     SubscriptionFrame,
@@ -59,7 +59,7 @@ _log = logging.getLogger("palio.spark")
 class Rendezvous:
     """Options of the rendezvous plan; what is left out is chosen by samples.
 
-    `mapping` is one of `palio.spark.rendezvous.mapping_choice.MAPPINGS`; `buckets` is the approximate number of
+    `mapping` is one of `palio.peers.mapping_choice.MAPPINGS`; `buckets` is the approximate number of
     partitions of the shuffle.
     """
 

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from pyspark.sql.functions import expr
 
+from palio.peers.mapping_choice import MAPPINGS
 from palio.spark import Rendezvous, match, matches
-from palio.spark.rendezvous.mapping_choice import MAPPINGS
 from tests.oracles.seeds import seeds
 from tests.oracles.spark_answers import session_zone
 from tests.spark.match_job.queries import pairs

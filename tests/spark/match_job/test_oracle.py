@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from palio.peers.mapping_choice import MAPPINGS
 from palio.spark import Rendezvous, Wants, match
-from palio.spark.rendezvous.mapping_choice import MAPPINGS
 from tests.oracles.answers import Answer
 from tests.oracles.generate import Generator
 from tests.oracles.seeds import seeds

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import palio.spark
+from palio.peers.mapping_choice import MAPPINGS
 from palio.spark import match
-from palio.spark.rendezvous.mapping_choice import MAPPINGS
 from tests.spark.match_job.queries import pairs, rendezvous, wants
 
 if TYPE_CHECKING:

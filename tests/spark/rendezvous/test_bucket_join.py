@@ -16,6 +16,8 @@ from hypothesis import strategies as st
 from palio.events import Event
 from palio.filters.filter import Filter
 from palio.matching.subscription import Subscription
+from palio.peers.event_keys import EventKeys
+from palio.peers.mapping_choice import MAPPINGS, MappingChoice, Samples, choose_mapping
 from palio.spark.record_batches import OutputColumns, group_into_lists
 from palio.spark.rendezvous import bucket_join
 from palio.spark.rendezvous.bucket_join import (
@@ -26,8 +28,6 @@ from palio.spark.rendezvous.bucket_join import (
     palio_rendezvous_lists,
     palio_rendezvous_pairs,
 )
-from palio.spark.rendezvous.event_keys import EventKeys
-from palio.spark.rendezvous.mapping_choice import MAPPINGS, MappingChoice, Samples, choose_mapping
 from palio.spark.rendezvous.shuffle_plan import _key_subscriptions  # the step before the shuffle, without Spark
 from palio.spark.subscription_frame import SUBSCRIPTION_SCHEMA
 from tests.strategies import readable_conditions

@@ -18,12 +18,12 @@ from collections.abc import Callable
 from time import monotonic
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
-from palio.errors import LimitReached, NotPermitted, PalioError, Refused, WireError
+from palio.errors import LimitReached, PalioError, Refused, WireError
 from palio.network import protocol
 from palio.network.channel import Channel
 from palio.network.error_codes import code_of
 from palio.network.log_throttle import LogThrottle
-from palio.network.protocol import AskKey, ClientHello
+from palio.network.protocol import PEER_HELLO, AskKey, ClientHello
 from palio.network.security.authorization import Principal
 from palio.network.security.tls import CurrentTls
 from palio.network.server.client_connection import ClientConnection
@@ -206,6 +206,10 @@ class Handshake:
             if first[1] == codec.HELLO:
                 self._become_link(channel, frames)
                 return
+            if first[1] == PEER_HELLO:
+                self._server.accept_peer(channel, frames)
+                self._end(channel)
+                return
             hello = protocol.decode_greeting(first)
             if type(hello) is AskKey:
                 self._issue_key(channel, hello)
@@ -249,10 +253,7 @@ class Handshake:
 
     def _check_broker(self, channel: Channel) -> Principal:
         """The principal at the other end; `NotPermitted` where it may not link a broker."""
-        principal = self._peer or self._server.authenticate("", channel)
-        if principal.role not in ("broker", "admin"):
-            raise NotPermitted(principal.name, "link a broker", "its role is not `broker`")
-        return principal
+        return self._server.check_broker(self._peer or self._server.authenticate("", channel))
 
     def on_writable(self, channel: Channel) -> None:
         pass

@@ -19,9 +19,17 @@ from dataclasses import replace
 from functools import partial
 from itertools import count
 from random import Random
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from palio.errors import ConnectionFailed, InvalidArgument, LimitReached, MissingExtra, PalioError, Refused
+from palio.errors import (
+    ConnectionFailed,
+    InvalidArgument,
+    LimitReached,
+    MissingExtra,
+    NotPermitted,
+    PalioError,
+    Refused,
+)
 from palio.events import Event
 from palio.filters.filter import Filter
 from palio.matching.matcher import Matcher
@@ -121,6 +129,7 @@ class Server:
         self._is_stopping = False
         self.drain: Drain | None = None
         self.on_drained: Callable[[], None] = lambda: None  # when the process is to end
+        self.failure: PalioError | None = None  # why it is to end, if that is an error
         self._drain_task: asyncio.Task[None] | None = None
         self._tls = None if settings.tls is None else CurrentTls(settings.tls)
         self.started_at = time.monotonic()
@@ -150,7 +159,7 @@ class Server:
         node.broker.index_filters()
         self.quotas = Quotas(self.settings.limits, self.loop.time)
         self.refusals = RefusalLog(self.loop.time)
-        self.host = Host(node, self.store, self.settings.limits, self.settings.data)
+        self.host = self._make_host(node)
         self.host.conditions.begin()
         self.expiry = DurableExpiry(self.host)
         self.host.enqueue_all([])  # an empty batch, in which the node resumes unfinished deliveries
@@ -179,6 +188,9 @@ class Server:
         self.loop_lag.start()
         self._watch_task = self.loop.create_task(self._watch(), name="palio watch")
         log.info("started", extra={"node": self.node, "addresses": [str(each) for each in self.addresses]})
+
+    def _make_host(self, node: Node) -> Host:
+        return Host(node, self.store, self.settings.limits, self.settings.data)
 
     async def reload(self, wanted: Settings) -> Reload:
         """Apply the changed settings that need no restart, with certificates, keys and tokens read again.
@@ -291,6 +303,16 @@ class Server:
         return self.authenticator.authenticate(
             token, () if channel is None else certificate_names(channel.extra("peercert"))
         )
+
+    def check_broker(self, principal: Principal) -> Principal:
+        """`NotPermitted` for a principal that may not link a broker."""
+        if principal.role not in ("broker", "admin"):
+            raise NotPermitted(principal.name, "link a broker", "its role is not `broker`")
+        return principal
+
+    def accept_peer(self, channel: Channel, frames: list[bytes]) -> None:
+        """Take the connection of a peer of a ring; `Refused` at a broker."""
+        raise Refused("this is a broker, no peer; peers join by a peer (palio peer --join)")
 
     async def read_condition(self, text: str, language: str, principal: Principal) -> Filter:
         """Parse a condition; a slow one is parsed, and joined with the principal's grant, in another thread."""
@@ -449,24 +471,31 @@ def raise_open_file_limit() -> None:
             resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
+_Server = TypeVar("_Server", bound=Server)
 Preloading = Callable[[], AbstractContextManager[None]]
 
 
 def serve(
-    read_settings: Callable[[], Settings], started: Callable[[Server], None], preloading: Preloading = nullcontext
+    read_settings: Callable[[], Settings],
+    started: Callable[[_Server], None],
+    preloading: Preloading = nullcontext,
+    make_server: Callable[[Settings], _Server] = Server,  # type: ignore[assignment]
 ) -> None:
     """Run a broker until SIGINT or SIGTERM, and reload its settings on SIGHUP; `started` is called once it listens.
 
     `preloading` is a context entered while compiled code is loaded.
     """
     raise_open_file_limit()
-    run_event_loop(_serve(read_settings, started, preloading))
+    run_event_loop(_serve(read_settings, started, preloading, make_server))
 
 
 async def _serve(
-    read_settings: Callable[[], Settings], started: Callable[[Server], None], preloading: Preloading
+    read_settings: Callable[[], Settings],
+    started: Callable[[_Server], None],
+    preloading: Preloading,
+    make_server: Callable[[Settings], _Server],
 ) -> None:
-    server = Server(read_settings())
+    server = make_server(read_settings())
     stopped = asyncio.Event()
     loop = asyncio.get_running_loop()
     for each in (signal.SIGINT, signal.SIGTERM):
@@ -483,6 +512,8 @@ async def _serve(
         reloads.start()
         notify_service_manager("READY=1")
         await stopped.wait()
+        if server.failure is not None:
+            raise server.failure
     finally:
         notify_service_manager("STOPPING=1")
         await reloads.stop()

@@ -25,8 +25,8 @@ import pyarrow as pa
 
 from palio.errors import IndexFileError
 from palio.matching.matcher import Matcher
+from palio.peers.placement import Int64s
 from palio.spark.record_batches import MatchPairs, OutputColumns, group_into_lists, match_batch
-from palio.spark.rendezvous.placement import Int64s
 from palio.spark.subscription_frame import CHOSEN, SUBSCRIPTION_SCHEMA, decode_rows
 
 if TYPE_CHECKING:

@@ -22,6 +22,8 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow as pa
 
 from palio.errors import PalioError, PipelineError
+from palio.peers.event_keys import EventKeys
+from palio.peers.mapping_choice import MappingChoice
 from palio.peers.rendezvous_mappings import alternatives
 from palio.spark.projection import Projection, as_column, column
 from palio.spark.record_batches import (
@@ -44,8 +46,6 @@ from palio.spark.rendezvous.bucket_join import (
     palio_rendezvous_lists,
     palio_rendezvous_pairs,
 )
-from palio.spark.rendezvous.event_keys import EventKeys
-from palio.spark.rendezvous.mapping_choice import MappingChoice
 from palio.spark.subscription_frame import CHOSEN, SUBSCRIPTION_SCHEMA, SubscriptionFrame, decode_rows
 
 if TYPE_CHECKING:

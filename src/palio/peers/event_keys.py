@@ -22,8 +22,8 @@ from palio.events.arrow import read_column
 from palio.events.values import MAX_INT64, MIN_INT64
 from palio.filters.kinds import LAST_FLOAT, MISSING, Kind
 from palio.peers.histograms import Histogram, OrderedCells
+from palio.peers.placement import EventCells, Int64s
 from palio.peers.rendezvous_mappings import AttributeSplit, KeyMapping, KeySpaceSplit, SelectiveAttribute
-from palio.spark.rendezvous.placement import EventCells, Int64s
 
 _UNIX_EPOCH_ORDINAL: Final = 719_163  # `date(1970, 1, 1).toordinal()`
 _MAGNITUDE_MASK: Final = np.int64(0x7FFFFFFFFFFFFFFF)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations
 from math import ceil
-from typing import Final
+from typing import Final, NamedTuple, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -21,9 +21,11 @@ import pyarrow as pa
 from palio.errors import PipelineError
 from palio.events import Event
 from palio.events.arrow import read_column
+from palio.filters.filter import Filter
 from palio.filters.kinds import Value
-from palio.matching.subscription import Subscription
+from palio.peers.event_keys import EventKeys
 from palio.peers.histograms import Histogram
+from palio.peers.placement import AxisLoad, EventCells, Placement, place_cells
 from palio.peers.rendezvous_mappings import (
     MAPPINGS,
     Alternative,
@@ -34,8 +36,6 @@ from palio.peers.rendezvous_mappings import (
     SelectiveAttribute,
     alternatives,
 )
-from palio.spark.rendezvous.event_keys import EventKeys
-from palio.spark.rendezvous.placement import AxisLoad, EventCells, Placement, place_cells
 
 _CELLS_PER_AXIS: Final = 1_024
 _MAX_PRODUCT_CELLS: Final = 4_096  # of all axes of a product together
@@ -47,11 +47,22 @@ _SHARE_GROWTH: Final = 1.5
 _BUCKET_SLACK: Final = 1.2  # times its share that a bucket may hold
 
 
+class HasFilter(Protocol):
+    @property
+    def filter(self) -> Filter: ...
+
+
+class Condition(NamedTuple):
+    """A sampled subscription of which nothing but its condition matters."""
+
+    filter: Filter
+
+
 @dataclass(frozen=True)
 class Samples:
     """Samples of both sides; events as columns named by attributes, or, where they hold objects, one by one."""
 
-    subscriptions: Sequence[Subscription]
+    subscriptions: Sequence[HasFilter]
     columns: Mapping[str, pa.Array]
     count: int
     events: Sequence[Event] | None = None
@@ -123,6 +134,15 @@ def choose_mapping(
     if not found:
         raise PipelineError(f"no subscription has a condition that {mapping} could key by; leave the mapping open")
     return min(found, key=lambda each: each.cost)
+
+
+def choose_ring_mapping(conditions: Sequence[Filter], events: Sequence[Event], peers: int) -> MappingChoice | None:
+    """The cheapest choice for a ring of about so many peers, by the copies of an event and of a subscription, as for a
+    join; None without samples of both."""
+    if not conditions or not events:
+        return None
+    samples = Samples([Condition(each) for each in conditions], {}, len(events), events)
+    return choose_mapping(samples, len(conditions), max(2, peers), len(conditions))
 
 
 class _MappingTrials:

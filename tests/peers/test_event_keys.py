@@ -9,10 +9,10 @@ import pyarrow as pa
 import pytest
 
 from palio.events import Event
+from palio.peers.event_keys import EventKeys
 from palio.peers.histograms import Histogram
+from palio.peers.placement import EventCells
 from palio.peers.rendezvous_mappings import AttributeSplit, KeyMapping, KeySpaceSplit, SelectiveAttribute
-from palio.spark.rendezvous.event_keys import EventKeys
-from palio.spark.rendezvous.placement import EventCells
 from tests.oracles.tables import random_table
 
 

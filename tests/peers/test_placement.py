@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from palio.peers.placement import AxisLoad, EventCells, Placement, place_cells
 from palio.peers.rendezvous_mappings import Arc
-from palio.spark.rendezvous.placement import AxisLoad, EventCells, Placement, place_cells
 
 
 @st.composite

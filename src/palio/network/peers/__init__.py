@@ -1,0 +1,1 @@
+"""Peers on real sockets: ring driver, connections and server of `palio peer`."""

@@ -1,0 +1,96 @@
+"""Wire protocol between peers: greeting, answer and the frame of a message, over the connections of brokers.
+
+`PeerHello` is the first frame of a connection, where a client's is `ClientHello`. The peer that dialled sends, the
+other one only receives: what goes to a peer goes over a connection to the address that its position is the hash of.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Final
+
+from msgspec import Meta, Struct
+
+from palio.errors import InvalidArgument, WireError
+from palio.network.addresses import Address
+from palio.network.protocol import MAX_TOKEN_LENGTH, PEER_HELLO, VERSION, Goodbye, Ping
+from palio.network.security.tls import is_loopback
+from palio.peers.messages import Message
+from palio.peers.ring import Ring
+from palio.peers.ring_description import RING_BITS
+from palio.routing import codec
+
+MAX_ADDRESS_LENGTH: Final = 300
+MAX_REFERENCES: Final = 1_024  # of peers, in one message
+
+_RING: Final = Ring(RING_BITS)
+
+
+class PeerReference(Struct, frozen=True, array_like=True):
+    """A peer in one of its lives: where it listens, its number and its incarnation, of which its position is a hash.
+
+    So a reference that came from anybody is either that of the position or is not: none can be replaced by a forged
+    one. A peer that restarts is a new node on the ring.
+    """
+
+    address: Annotated[str, Meta(max_length=MAX_ADDRESS_LENGTH)]
+    number: Annotated[int, Meta(ge=0)]
+    incarnation: Annotated[int, Meta(ge=0)]
+
+    @property
+    def position(self) -> int:
+        return _RING.position_of(f"{self.address} {self.number} {self.incarnation}")
+
+
+class PeerHello(Struct, frozen=True, array_like=True, tag=PEER_HELLO):
+    """Greeting of a peer; `ring` is the digest of its ring's description, empty where it is to learn that."""
+
+    version: int
+    reference: PeerReference
+    token: Annotated[str, Meta(max_length=MAX_TOKEN_LENGTH)] = ""
+    ring: Annotated[bytes, Meta(max_length=64)] = b""
+
+
+class PeerWelcome(Struct, frozen=True, array_like=True, tag=71):
+    """Answer to a greeting: the peer that listens here, and the description of its ring where that was asked for."""
+
+    version: int
+    reference: PeerReference
+    description: bytes = b""
+
+
+class PeerMessage(Struct, frozen=True, array_like=True, tag=72):
+    """A message of one peer to another, with references of peers that it names."""
+
+    to: int
+    sender: int
+    message: Message
+    references: Annotated[tuple[PeerReference, ...], Meta(max_length=MAX_REFERENCES)] = ()
+
+
+decode_hello = codec.reader(PeerHello)
+decode_answer = codec.reader(PeerWelcome | Ping | Goodbye)
+decode_message = codec.reader(PeerMessage)
+
+
+def check_version(version: int) -> None:
+    if version != VERSION:
+        raise WireError(f"version {version} is spoken there and {VERSION} here")
+
+
+def dialled_address(reference: PeerReference, own: Address) -> Address:
+    """Where a peer listens, if this one may connect there; `WireError` otherwise.
+
+    Addresses come from other peers. One that named any place could make this peer connect to services that only it can
+    reach: so none without TLS where this one has it, and none on this machine unless this one's own address is.
+    """
+    try:
+        address = Address.parse(reference.address)
+    except InvalidArgument as error:
+        raise WireError(f"the address of a peer: {error}") from None
+    if address.scheme != own.scheme:
+        raise WireError(f"a peer at {address}, where this ring speaks {own.scheme}")
+    if address.is_anywhere or address.port == 0:
+        raise WireError(f"a peer at {address}, where nobody can connect to")
+    if is_loopback(address.host) != is_loopback(own.host):
+        raise WireError(f"a peer at {address}, while this one is at {own}: they cannot reach each other")
+    return address
