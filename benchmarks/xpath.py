@@ -31,7 +31,7 @@ from harness.tasks import data_folder
 from rich.console import Console
 from rich.table import Table
 
-from palio.matching.columnar.kernel_readiness import kernel_readiness
+from palio.matching.columnar.kernel_readiness import XML, readiness
 from palio.matching.xml_kernels import PATTERN_KERNELS
 from palio.workloads.xml_documents import XmlDocuments
 from palio.workloads.xml_schema import Schema, read_xsd
@@ -72,7 +72,7 @@ def main(arguments: list[str] | None = None) -> int:
         return 0
     core = pin_to_one_core()
     lines = []
-    with kernel_readiness.compiling_here():
+    with readiness[XML].compiling_here():
         for line in measure(options, schema):
             _say(f"{line.documents}, {short(line.patterns)}: {figure(line.again_per_second)} documents/s")
             lines.append(line)

@@ -40,9 +40,9 @@ def pytest_itemcollected(item: pytest.Item) -> None:
 @pytest.fixture(scope="session", autouse=True)
 def compiled_kernels() -> None:
     """Kernels that are compiled from the first test on: what is indexed when depends on it."""
-    from palio.matching.columnar.kernel_readiness import kernel_readiness
+    from palio.matching.columnar.kernel_readiness import wait_until_all_are_ready
 
-    kernel_readiness.wait_until_ready()
+    wait_until_all_are_ready()
 
 
 @pytest.fixture(scope="session")

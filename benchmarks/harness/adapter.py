@@ -24,10 +24,13 @@ class Matcher(Protocol):
 def wait_for_kernels() -> None:
     """Wait until no kernel is interpreted; commits that compile on the first call have nothing to wait for."""
     try:
-        from palio.matching.columnar.kernel_readiness import kernel_readiness
+        from palio.matching.columnar import kernel_readiness
     except ImportError:
         return
-    kernel_readiness.wait_until_ready()
+    if hasattr(kernel_readiness, "wait_until_all_are_ready"):
+        kernel_readiness.wait_until_all_are_ready()
+    else:  # a commit with one group
+        kernel_readiness.kernel_readiness.wait_until_ready()
 
 
 def new_matcher() -> Matcher:

@@ -24,7 +24,7 @@ def test_every_kernel_is_ready_and_the_folder_that_keeps_them_is_told() -> None:
 
 
 def test_kernels_that_can_be_kept_nowhere_are_told_with_the_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(precompilation, "compile_kernels", lambda report: Precompilation(28, 28, 9.5, None))
+    monkeypatch.setattr(precompilation, "compile_kernels", lambda **_: Precompilation(28, 28, 9.5, None))
     answer = CliRunner().invoke(palio, ["warm"])
     assert answer.exit_code == 1
     assert "28 of them compiled now, in 9.5 s" in answer.stdout

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 import pytest
 
 from palio.matching import precompilation
+from palio.matching.columnar.kernel_readiness import KernelReadiness
 
 
 class RecordedProcess:
@@ -34,34 +36,41 @@ def started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[RecordedPro
     monkeypatch.setattr(subprocess, "Popen", lambda **options: RecordedProcess(processes, options))
     monkeypatch.setattr(precompilation, "_count_processors", lambda: 2)
     monkeypatch.setattr(precompilation, "folders", lambda: [tmp_path])
-    monkeypatch.setattr(precompilation, "are_recorded", lambda: False)
+    monkeypatch.setattr(KernelReadiness, "are_recorded", lambda _: False)
+    # As in a process with several threads, which must not fork.
+    monkeypatch.setattr(threading, "active_count", lambda: 2)
     return processes
 
 
 def test_of_compilers_that_start_together_one_has_a_second_process(started: list[RecordedProcess]) -> None:
-    with precompilation._second_process(), precompilation._second_process():
-        assert [process.options["args"][-1] for process in started] == ["--from-end"]
+    with precompilation._second_process(["plain"]), precompilation._second_process(["plain"]):
+        assert [process.options["args"][-2:] for process in started] == [["--from-end", "plain"]]
     assert started[0].is_ended
-    with precompilation._second_process():  # the lock is free again
+    with precompilation._second_process(["plain"]):  # the lock is free again
         assert len(started) == 2
 
 
 @pytest.mark.parametrize(
-    ("name", "answer"),
+    ("owner", "name", "answer"),
     [
-        ("are_recorded", lambda: True),
-        ("compiler_process", lambda _: None),
+        (KernelReadiness, "are_recorded", lambda _: True),
+        (precompilation, "compiler_process", lambda *_: None),
     ],
 )
 def test_no_second_process_where_nothing_is_to_be_done_or_kept(
-    name: str, answer: Callable[..., Any], started: list[RecordedProcess], monkeypatch: pytest.MonkeyPatch
+    owner: Any, name: str, answer: Callable[..., Any], started: list[RecordedProcess], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(precompilation, name, answer)
-    with precompilation._second_process():
+    monkeypatch.setattr(owner, name, answer)
+    with precompilation._second_process(["plain"]):
+        assert not started
+
+
+def test_a_group_that_few_need_is_compiled_by_one_process(started: list[RecordedProcess]) -> None:
+    with precompilation._second_process(["patterns"]):
         assert not started
 
 
 def test_no_second_process_on_one_processor(started: list[RecordedProcess], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(precompilation, "_count_processors", lambda: 1)
-    with precompilation._second_process():
+    with precompilation._second_process(["plain"]):
         assert not started

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from random import Random
 
-from palio.matching.columnar.kernel_readiness import kernel_readiness
+from palio.matching.columnar.kernel_readiness import XML, readiness
 from palio.matching.xml_kernels import COMPILED_KERNELS, PATTERN_KERNELS
 from palio.xml.document_parser import parse_document
 from palio.xml.pattern_index import INTERPRETED_KERNELS, PatternIndex
@@ -28,7 +28,7 @@ def random_document(random: Random, depth: int = 0) -> str:
 def test_compiled_and_interpreted_kernels_find_the_same() -> None:
     random = Random(7)
     patterns = [parse_xpath(random.choice(("/", "//")) + random_path(random)) for _ in range(300)]
-    with kernel_readiness.compiling_here():
+    with readiness[XML].compiling_here():
         indexes = [PatternIndex(kernels) for kernels in (INTERPRETED_KERNELS, COMPILED_KERNELS, PATTERN_KERNELS)]
         for index in indexes:
             index.add_many(patterns)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from palio import Matcher
-from palio.matching.columnar.kernel_readiness import archive_name
+from palio.matching.columnar.kernel_readiness import readiness
 from palio.spark import Wants, match
 from palio.spark.shared_index import SharedIndex, remove_orphaned_folders
 
@@ -60,7 +60,9 @@ def test_each_application_is_brought_the_compiled_kernels_once(matcher: Matcher)
     here, there = Cluster("with kernels"), Cluster("with kernels too")
     for each in (here, here, there):
         SharedIndex.publish(each.session, matcher)
-    assert (here.kernels, there.kernels) == ([archive_name()], [archive_name()])
+    names = [kernels.archive_name for kernels in readiness.values()]
+    assert len(names) == 4
+    assert (here.kernels, there.kernels) == (names, names)
 
 
 def test_a_matcher_is_saved_again_only_after_a_change(matcher: Matcher, monkeypatch: pytest.MonkeyPatch) -> None:

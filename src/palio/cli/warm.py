@@ -57,4 +57,4 @@ def compile_with_progress() -> Precompilation:
         def show(ready: int, total: int) -> None:
             progress.update(bar, completed=ready, total=total, done=f"{ready} of {total} kernels")
 
-        return compile_kernels(show)
+        return compile_kernels(report=show)

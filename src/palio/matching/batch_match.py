@@ -42,7 +42,7 @@ _MAX_IDS_PER_MATCH: Final = 1_024  # ids in the dictionary of a result; beyond, 
 _MAX_MATCHES_BY_HAND: Final = 16  # that get their dictionary in Python: starting NumPy and Arrow takes 25 µs
 RESULT_SCHEMA: Final = pa.schema([("row", pa.int64()), ("subscription", pa.dictionary(pa.int32(), pa.string()))])
 _ID_TYPE: Final = RESULT_SCHEMA.field("subscription").type
-_NO_MATCHES: Final = RESULT_SCHEMA.empty_table()
+_NO_MATCHES: Final = pa.Table.from_batches([], RESULT_SCHEMA)  # `empty_table` imports pandas, half a second
 
 
 def match_batch(

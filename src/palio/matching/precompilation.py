@@ -1,26 +1,31 @@
 """Compilation of all kernels of matching ahead of their first use, for images of containers.
 
 Kernels that take addresses and other numbers have one signature, which their annotations state, so they are compiled
-without being called. Those that build an index, or evaluate many different expressions, take arrays whose dimensions no
-annotation states; building a small index and matching an event compiles them.
+without being called. Those that build an index, evaluate many different expressions or match XML take arrays whose
+dimensions no annotation states: they are called with small ones.
 
-Run as a program, it is the compiler that `kernel_readiness` starts in the background. Where there is a second
-processor, a second process begins at the other end. Each finds on disk what the other has done (`kernel_cache`), and
-they meet somewhere in the middle.
+Run as a program with the names of groups, it is the compiler that `kernel_readiness` starts in the background. Where
+there is a second processor, a second process begins at the other end. Each finds on disk what the other has done
+(`kernel_cache`), and they meet somewhere in the middle. A process of one thread forks the second one, which saves it
+the second of a processor that its imports take.
 """
 
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
+import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import Any, Final, get_type_hints
 
+import numpy as np
 from numba import types
 from numba.core.dispatcher import Dispatcher
 
@@ -30,6 +35,7 @@ from palio.matching.columnar import (
     encoding_kernels,
     expression_kernels,
     filing_kernels,
+    layout,
     match_kernels,
     pattern_cache_kernels,
     pattern_kernels,
@@ -37,14 +43,15 @@ from palio.matching.columnar import (
     posting_kernels,
     program_kernels,
 )
-from palio.matching.columnar.computed_columns import MIN_PROGRAM_EXPRESSIONS
 from palio.matching.columnar.kernel_cache import folders, try_lock
-from palio.matching.columnar.kernel_readiness import are_recorded, compiler_process, kernel_readiness
-from palio.matching.matcher import Matcher
-from palio.matching.xml_kernels import COMPILED_KERNELS
-from palio.xml.document_parser import parse_document
-from palio.xml.pattern_index import PatternIndex
-from palio.xml.xpath_parser import parse_xpath
+from palio.matching.columnar.kernel_readiness import (
+    EXPRESSIONS,
+    PLAIN,
+    XML,
+    compiler_process,
+    group_of,
+    readiness,
+)
 
 # Without `renumbering_kernels`, which only the driver of a job with a long table of subscriptions needs.
 _MODULES: Final = (
@@ -77,22 +84,32 @@ class Precompilation:
     """Where they are kept; None where no folder can be written, and every process compiles them again."""
 
 
-def compile_kernels(report: Callable[[int, int], None] | None = None) -> Precompilation:
-    """Compile every kernel of matching that is not on disk; `report` gets how many are ready, and how many there are.
+def compile_kernels(
+    groups: Sequence[str] = tuple(readiness), report: Callable[[int, int], None] | None = None
+) -> Precompilation:
+    """Compile every kernel of some groups that is not on disk; `report` gets how many are ready, of how many.
 
-    Costs some 15 seconds of a processor the first time, which two share, and half a second afterwards.
+    Costs some ten seconds of a processor the first time, which two share, and half a second afterwards.
     """
     started, began = time.perf_counter(), time.time()
-    found = list(kernels())
-    with _second_process(), paused_collector(), kernel_readiness.compiling_here():
+    if PLAIN in groups:
+        import_module("palio.matching.matcher")  # the others do without it
+    found = list(kernels(groups))
+    with paused_collector(), ExitStack() as compiling:
+        for group in groups:
+            compiling.enter_context(readiness[group].compiling_here())
+        # Before the second process, which then has what Numba loads for its first kernel.
+        _compile_for_numbers(found[0])
+        compiling.enter_context(_second_process(groups))
         for kernel in found:
             _compile_for_numbers(kernel)
             if report is not None:
                 report(sum(bool(each.signatures) for each in found), len(found))
-        _compile_for_arrays()
+        for group in groups:
+            _compile_for_arrays(group)
+            readiness[group].record_compiled()
     if report is not None:
         report(len(found), len(found))
-    kernel_readiness.record_all_compiled()
     return Precompilation(
         kernels=len(found),
         compiled=sum(bool(each.stats.cache_misses) or _is_newer(each, began) for each in found),
@@ -101,13 +118,15 @@ def compile_kernels(report: Callable[[int, int], None] | None = None) -> Precomp
     )
 
 
-def _compile_from_end() -> None:
-    """Compile all kernels in the opposite order; records it, because the first process may have been ended."""
-    with paused_collector(), kernel_readiness.compiling_here():
-        _compile_for_arrays()
-        for kernel in reversed(list(kernels())):
-            _compile_for_numbers(kernel)
-    kernel_readiness.record_all_compiled()
+def _compile_from_end(groups: Sequence[str]) -> None:
+    """Compile kernels in the opposite order; records them, because the first process may have been ended."""
+    with paused_collector(), ExitStack() as compiling:
+        for group in reversed(groups):
+            compiling.enter_context(readiness[group].compiling_here())
+            _compile_for_arrays(group)
+            for kernel in reversed(list(kernels((group,)))):
+                _compile_for_numbers(kernel)
+            readiness[group].record_compiled()
 
 
 def _compile_for_numbers(kernel: Any) -> None:
@@ -116,36 +135,73 @@ def _compile_for_numbers(kernel: Any) -> None:
         kernel.compile(arguments)
 
 
-def _compile_for_arrays() -> None:
-    matcher = Matcher()
-    matcher.add_many(map(str, range(_SUBSCRIPTIONS)), [f"a = {n} AND b = 'b{n}'" for n in range(_SUBSCRIPTIONS)])
-    many = range(MIN_PROGRAM_EXPRESSIONS)
-    matcher.add_many([f"x{n}" for n in many], [f"a * {n} < c" for n in many])
-    matcher.merge()
-    matcher.match({"a": 1, "c": 0})
-    patterns = PatternIndex(COMPILED_KERNELS)
-    patterns.add(parse_xpath("//a[b]/c"))
-    patterns.match(parse_document("<a><b/><c/></a>"))
+def _compile_for_arrays(group: str) -> None:
+    """Compile the kernels of a group that take arrays, if it has some."""
+    if group == PLAIN:
+        from palio.matching.matcher import Matcher
+
+        matcher = Matcher()
+        matcher.add_many(map(str, range(_SUBSCRIPTIONS)), [f"a = {n} AND b = 'b{n}'" for n in range(_SUBSCRIPTIONS)])
+        matcher.merge()
+    elif group == EXPRESSIONS:
+        integers, numbers = np.empty((0, layout.CODE_FIELDS), np.int64), np.empty((0, 0))
+        flags, whole = np.empty((0, 0), np.uint8), np.empty(0, np.uint8)
+        leaves = expression_kernels.Leaves(integers, flags, whole)
+        registers = expression_kernels.Registers(integers, numbers, flags, whole)
+        expression_kernels.run_program(integers, numbers, leaves, registers, 0, 0, 0, 0, 0, 0)
+    elif group == XML:
+        from palio.matching.xml_kernels import COMPILED_KERNELS
+        from palio.xml.document_parser import parse_document
+        from palio.xml.pattern_index import PatternIndex
+        from palio.xml.xpath_parser import parse_xpath
+
+        patterns = PatternIndex(COMPILED_KERNELS)
+        patterns.add(parse_xpath("//a[b]/c"))
+        patterns.match(parse_document("<a><b/><c/></a>"))
 
 
 @contextmanager
-def _second_process() -> Iterator[None]:
+def _second_process(groups: Sequence[str]) -> Iterator[None]:
     """A process that compiles from the other end, where there is something to compile and a processor for it.
 
-    Of processes that start together, one has a second.
+    Of processes that start together, one has a second. A group that is not plain is too small to be shared.
     """
-    options = compiler_process(_FROM_END)
-    if options is None or are_recorded() or _count_processors() == 1:
+    options = compiler_process(_FROM_END, *groups)
+    has_work = PLAIN in groups and not all(readiness[group].are_recorded() for group in groups)
+    if options is None or not has_work or _count_processors() == 1:
         yield
         return
     with (folders()[0] / "second-compiler.lock").open("w") as lock:
-        process = subprocess.Popen(**options) if try_lock(lock.fileno()) else None
+        end = _start_second(options, groups) if try_lock(lock.fileno()) else None
         try:
             yield
         finally:
-            if process is not None:
-                process.terminate()  # what is left to it is on disk already
-                process.wait()
+            if end is not None:
+                end()  # what is left to it is on disk already
+
+
+def _start_second(options: dict[str, Any], groups: Sequence[str]) -> Callable[[], None]:
+    """Start the second process; returns what ends it."""
+    if threading.active_count() > 1 or not hasattr(os, "fork"):  # a fork would copy the locks of other threads as held
+        process = subprocess.Popen(**options)
+
+        def end() -> None:
+            process.terminate()
+            process.wait()
+
+        return end
+    forked = os.fork()
+    if forked == 0:
+        try:
+            _compile_from_end(groups)
+        finally:
+            os._exit(0)
+
+    def end_fork() -> None:
+        os.kill(forked, signal.SIGTERM)
+        os.waitpid(forked, 0)
+
+    return end_fork
 
 
 def _count_processors() -> int:
@@ -162,14 +218,20 @@ def _is_newer(kernel: Any, began: float) -> bool:
     return path is not None and path.stat().st_mtime >= began
 
 
-def kernels() -> Iterator[Any]:
-    """The kernels of matching that are called from Python."""
+def kernels(groups: Sequence[str] = tuple(readiness)) -> Iterator[Any]:
+    """The kernels of some groups that are called from Python."""
     for module in _MODULES:
+        if group_of(module.__name__) not in groups:
+            continue
         for each in vars(module).values():
             is_own = isinstance(each, Dispatcher) and each.py_func.__module__ == module.__name__
             # Inlined functions are compiled within the kernels that call them.
             if is_own and not each.targetoptions.get("no_cpython_wrapper"):
                 yield each
+    if XML in groups:
+        from palio.matching.xml_kernels import COMPILED_KERNELS
+
+        yield from COMPILED_KERNELS
 
 
 def _numbers(kernel: Any) -> tuple[Any, ...] | None:
@@ -179,8 +241,9 @@ def _numbers(kernel: Any) -> tuple[Any, ...] | None:
 
 
 if __name__ == "__main__":
+    chosen = [each for each in sys.argv[1:] if each in readiness] or list(readiness)
     if _FROM_END in sys.argv:
-        _compile_from_end()  # as nice as the first process, which has started it
+        _compile_from_end(chosen)  # as nice as the first process, which has started it
     else:
         os.nice(_NICENESS)
-        compile_kernels()
+        compile_kernels(chosen)

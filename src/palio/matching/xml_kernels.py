@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
-from palio.matching.columnar.kernel_readiness import kernel_readiness
+from palio.matching.columnar.kernel_readiness import XML, readiness
 from palio.matching.columnar.native import compiled
 from palio.xml.automaton_kernels import run_automaton
 from palio.xml.join_kernels import join_branches
@@ -20,7 +20,7 @@ COMPILED_KERNELS: Final = PatternKernels(compiled(run_automaton), compiled(join_
 
 def _when_ready(kernel: Callable[..., Any], interpreted: Callable[..., Any]) -> Callable[..., Any]:
     def call(*arguments: Any) -> Any:
-        return (kernel if kernel_readiness.are_ready() else interpreted)(*arguments)
+        return (kernel if readiness[XML].are_ready() else interpreted)(*arguments)
 
     return call
 

@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Final
 from weakref import WeakKeyDictionary
 
 from palio.errors import IndexFileError
-from palio.matching.columnar.kernel_readiness import archive_name, kernel_readiness
+from palio.matching.columnar.kernel_readiness import KernelReadiness, readiness
 from palio.matching.matcher import Matcher
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ _LOCK_GRACE_SECONDS: Final = 60.0  # for a process between making its folder and
 
 _uses: Counter[str] = Counter()
 _distributed: dict[str, set[str]] = {}  # scopes that have the file of a version
-_scopes_with_kernels: set[str] = set()
+_scopes_with_kernels: set[tuple[str, str]] = set()  # with the names of archives
 _connect_sessions: set[str] = set()  # these outlive the applications of this process
 _opened: OrderedDict[str, Matcher] = OrderedDict()
 _saved: WeakKeyDictionary[Matcher, tuple[int, SharedIndex]] = WeakKeyDictionary()  # at which revision, and where
@@ -178,15 +178,16 @@ def _distribute(spark: SparkSession, path: Path) -> None:
         return
     send = partial(spark.addArtifacts, file=True) if is_connect(spark) else spark.sparkContext.addFile
     send(str(path))
-    kernels = _kernel_archive()
-    if kernels is not None and (scope := _scope_id(spark)) not in _scopes_with_kernels:
-        send(str(kernels))
-        _scopes_with_kernels.add(scope)
+    for kernels in readiness.values():
+        archive = _kernel_archive(kernels)
+        if archive is not None and (sent := (_scope_id(spark), archive.name)) not in _scopes_with_kernels:
+            send(str(archive))
+            _scopes_with_kernels.add(sent)
 
 
-def _kernel_archive() -> Path | None:
-    path = _folder() / archive_name()
-    return path if path.exists() else kernel_readiness.write_archive(_folder())
+def _kernel_archive(kernels: KernelReadiness) -> Path | None:
+    path = _folder() / kernels.archive_name
+    return path if path.exists() else kernels.write_archive(_folder())
 
 
 def _install_kernels() -> None:
@@ -195,10 +196,11 @@ def _install_kernels() -> None:
 
     if TaskContext.get() is None:
         return  # the driver itself, which also may have no Spark context to ask for files
-    with suppress(OSError, AttributeError, zipfile.BadZipFile):  # no files of Spark here, or a disk that takes none
-        archive = Path(SparkFiles.get(archive_name()))
-        if archive.exists():
-            kernel_readiness.install_archive(archive)
+    for kernels in readiness.values():
+        with suppress(OSError, AttributeError, zipfile.BadZipFile):  # no files of Spark here, or a disk that takes none
+            archive = Path(SparkFiles.get(kernels.archive_name))
+            if archive.exists():
+                kernels.install_archive(archive)
 
 
 def _scope_id(spark: SparkSession) -> str:

@@ -48,11 +48,19 @@ print(json.dumps({"compiled": compiled, "folder": kernel.stats.cache_path}))
 FLIGHTS = """
 import json, tempfile
 from palio import Matcher
+from palio.matching.xml_kernels import PATTERN_KERNELS
+from palio.xml.document_parser import parse_document
+from palio.xml.pattern_index import PatternIndex
+from palio.xml.xpath_parser import parse_xpath
 from palio.workloads.flights import generated_subscriptions, sample
 flights = sample().slice(0, 500)
 wants = generated_subscriptions(2_000)
 matcher = Matcher()
 matcher.add_many([each.id for each in wants], [each.where for each in wants])
+matcher.add_many([f"sum{n}" for n in range(40)], [f"arr_delay * {n} < dep_delay" for n in range(40)])
+patterns = PatternIndex(PATTERN_KERNELS)
+patterns.add(parse_xpath("//a[b]/c"))
+assert patterns.match(parse_document("<a><b/><c/></a>"))
 matcher.add("one", "dest LIKE 'S%' OR contains(dest, 'F') OR arr_delay > 1.5e0")
 found = sum(matcher.match_batch(batch).num_rows for batch in flights.to_batches())
 with tempfile.TemporaryDirectory() as folder:
@@ -60,7 +68,8 @@ with tempfile.TemporaryDirectory() as folder:
     opened = Matcher.open(folder + "/index.palio")
     assert sum(len(opened.match(row)) for row in flights.to_pylist()) == found > 100
 from palio.matching.precompilation import kernels
-print(json.dumps({"compiled": {kernel.py_func.__name__: len(kernel.stats.cache_misses) for kernel in kernels()}}))
+print(json.dumps({"compiled": {kernel.py_func.__name__: len(kernel.stats.cache_misses) for kernel in kernels()},
+    "loaded": [kernel.py_func.__name__ for kernel in kernels() if kernel.stats.cache_hits]}))
 """
 # There none starts a second compiler, whose kernels would not be counted.
 ON_ONE_PROCESSOR = "import os; os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})\n"
@@ -69,22 +78,24 @@ COMPILE = "from palio.matching.precompilation import compile_kernels as c; c(); 
 ARE_READY = """
 import json
 import palio.matching.matcher
-from palio.matching.columnar.kernel_readiness import kernel_readiness
-print(json.dumps({"ready": kernel_readiness.are_ready()}))
+from palio.matching.columnar.kernel_readiness import readiness
+print(json.dumps({"ready": [group for group, kernels in readiness.items() if kernels.are_recorded()]}))
 """
 
 SEND = """
 from pathlib import Path
 import palio.matching.matcher
-from palio.matching.columnar.kernel_readiness import kernel_readiness
-kernel_readiness.write_archive(Path("{}"))
+from palio.matching.columnar.kernel_readiness import readiness
+for each in readiness.values():
+    each.write_archive(Path("{}"))
 print("{{}}")
 """
 RECEIVE = """
 from pathlib import Path
 import palio.matching.matcher
-from palio.matching.columnar.kernel_readiness import archive_name, kernel_readiness
-kernel_readiness.install_archive(Path("{}") / archive_name())
+from palio.matching.columnar.kernel_readiness import readiness
+for each in readiness.values():
+    each.install_archive(Path("{}") / each.archive_name)
 print("{{}}")
 """
 
@@ -254,7 +265,7 @@ def test_a_temporary_folder_that_others_can_write_to_is_not_trusted(package: Pat
 
 def test_all_kernels_of_matching_are_compiled_ahead(tmp_path: Path) -> None:
     seen: list[tuple[int, int]] = []
-    done = compile_kernels(lambda ready, total: seen.append((ready, total)))
+    done = compile_kernels(report=lambda ready, total: seen.append((ready, total)))
     assert all(kernel.signatures for kernel in kernels())
     assert done.kernels == len(list(kernels())) == seen[-1][0] == seen[-1][1]
 
@@ -262,13 +273,14 @@ def test_all_kernels_of_matching_are_compiled_ahead(tmp_path: Path) -> None:
 def test_after_precompilation_no_match_compiles_anything_also_on_another_machine(package: Path, tmp_path: Path) -> None:
     variables = environment(NUMBA_CACHE_DIR=str(tmp_path / "here"))
     run(COMPILE, variables)
-    assert run(ARE_READY, variables) == {"ready": True}
+    assert run(ARE_READY, variables) == {"ready": ["plain", "patterns", "expressions", "xml"]}
     answer = run(FLIGHTS, variables)
     assert not any(answer["compiled"].values()), answer
+    assert {"match_rows", "look_up_columns", "run_program", "run_automaton"} <= set(answer["loaded"])
     # A copy of the package, of another time and in another folder.
     elsewhere = variables_with(package, NUMBA_CACHE_DIR=str(tmp_path / "there"))
     run(SEND.format(tmp_path), variables)
     run(RECEIVE.format(tmp_path), elsewhere)
-    assert run(ARE_READY, elsewhere) == {"ready": True}
+    assert run(ARE_READY, elsewhere) == {"ready": ["plain", "patterns", "expressions", "xml"]}
     answer = run(FLIGHTS, elsewhere)
     assert not any(answer["compiled"].values()), answer

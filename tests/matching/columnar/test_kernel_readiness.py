@@ -40,7 +40,7 @@ def test_kernels_are_ready_when_the_compiler_has_left_its_record(folder: Path, s
 
     def compile_all() -> None:
         assert may_end.wait(60)
-        KernelReadiness().record_all_compiled()
+        KernelReadiness().record_compiled()
 
     start_compiler(compile_all)
     assert not readiness.are_ready()
@@ -57,9 +57,10 @@ def test_a_compiler_that_fails_is_followed_by_one_in_this_process(
     readiness = KernelReadiness()
     names: list[str] = []
 
-    def compile_here() -> None:
+    def compile_here(groups: tuple[str, ...]) -> None:
+        assert groups == ("plain",)
         names.append(threading.current_thread().name)
-        readiness.record_all_compiled()
+        readiness.record_compiled()
 
     monkeypatch.setattr(precompilation, "compile_kernels", compile_here)
     start_compiler(lambda: None)
@@ -70,7 +71,7 @@ def test_a_compiler_that_fails_is_followed_by_one_in_this_process(
 def test_where_no_compiler_works_nobody_waits_for_it(
     folder: Path, start_compiler: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    def fail() -> None:
+    def fail(_: tuple[str, ...]) -> None:
         raise RuntimeError("no compiler here")
 
     start_compiler(lambda: None)
@@ -78,15 +79,13 @@ def test_where_no_compiler_works_nobody_waits_for_it(
     readiness = KernelReadiness()
     readiness.wait_until_ready()
     assert not readiness.are_ready()
-    assert [each.getMessage() for each in caplog.records] == [
-        "the kernels of matching cannot be compiled; matching stays slow"
-    ]
+    assert [each.getMessage() for each in caplog.records] == ["kernels (plain) cannot be compiled; matching stays slow"]
 
 
 def test_where_nothing_can_be_kept_no_process_is_started(start_compiler: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "folders", list)
     readiness = KernelReadiness()
-    monkeypatch.setattr(precompilation, "compile_kernels", readiness.record_all_compiled)
+    monkeypatch.setattr(precompilation, "compile_kernels", lambda _: readiness.record_compiled())
     start_compiler(lambda: pytest.fail("a process was started"))
     readiness.wait_until_ready()
 
@@ -98,7 +97,7 @@ def test_no_archive_is_written_before_kernels_are_compiled(
     readiness = KernelReadiness()
     elsewhere = tmp_path_factory.mktemp("archive")
     assert readiness.write_archive(elsewhere) is None
-    readiness.record_all_compiled()
+    readiness.record_compiled()
     archive = readiness.write_archive(elsewhere)
     assert archive is not None
     before = sorted(folder.iterdir())
@@ -125,7 +124,7 @@ def test_a_forked_process_starts_a_compiler_of_its_own(start_compiler: Any) -> N
     readiness = KernelReadiness()
     assert not readiness.are_ready()
     readiness._forget_compiler()  # what fork calls in the child
-    start_compiler(lambda: KernelReadiness().record_all_compiled())
+    start_compiler(lambda: KernelReadiness().record_compiled())
     readiness.wait_until_ready()
 
 

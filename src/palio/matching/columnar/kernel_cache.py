@@ -39,12 +39,13 @@ _config: Any = numba_config
 LOCK_TIMEOUT_SECONDS: Final = 60.0  # the slowest kernel takes three seconds of a processor that may be shared by many
 _LOCK_INTERVAL_SECONDS: Final = 0.02
 
-_folders: dict[Path, None] = {}  # of the kernels of this package, in the order in which they are looked into
+_PALIO: Final = Path(__file__).parents[2]
+_folders: dict[str, dict[Path, None]] = {}  # of the kernels of a package, in the order in which they are looked into
 
 
-def folders() -> list[Path]:
-    """The folders that kernels of matching are kept in: the first is written; none where they can be kept nowhere."""
-    return list(_folders)
+def folders(package: str = "columnar") -> list[Path]:
+    """The folders that kernels of a package are kept in: the first is written; none where they can be kept nowhere."""
+    return list(_folders.get(package, ()))
 
 
 def keep_on_disk(dispatcher: Any) -> None:
@@ -58,8 +59,9 @@ def keep_on_disk(dispatcher: Any) -> None:
         dispatcher._cache = shared = SharedCache(dispatcher._cache)
     except AttributeError:  # a Numba that is made otherwise: its own cache has to do
         return
-    if Path(dispatcher.py_func.__code__.co_filename).parent == Path(__file__).parent:
-        _folders.update(dict.fromkeys(shared.folders))
+    package = Path(dispatcher.py_func.__code__.co_filename).parent
+    if package.is_relative_to(_PALIO):
+        _folders.setdefault(package.name, {}).update(dict.fromkeys(shared.folders))
     compile = dispatcher.compile
 
     def compile_once(signature: Any) -> Any:
@@ -233,7 +235,7 @@ def _ignore_unreadable(file: Any) -> None:
 def sources() -> str:
     """A digest of all that compiled kernels are made of."""
     folder = Path(__file__).parent
-    others = [folder / name for name in ("native.py", "layout.py", "kernel_compiler.py")]
+    others = [folder / name for name in ("native.py", "layout.py", "kernel_compiler.py", "kernel_readiness.py")]
     xml = folder.parents[1] / "xml"  # compiled by `palio.matching.xml_kernels`
     files = [*others, *sorted(folder.glob("*kernels.py")), *sorted(xml.glob("*kernels.py"))]
     return sha256(b"".join(file.read_bytes() for file in files)).hexdigest()

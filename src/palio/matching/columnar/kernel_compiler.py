@@ -14,6 +14,7 @@ own pipeline is made for all of Python, and takes twice as long:
 
 from __future__ import annotations
 
+import operator
 from importlib import import_module
 from types import BuiltinFunctionType
 from typing import Any, Final
@@ -34,6 +35,7 @@ _typeinfer: Any = typeinfer
 _untyped: Any = untyped_passes
 _functions: Any = functions
 _SCALARS: Final = (types.Number, types.Boolean, types.Literal)
+_ON_ARRAYS: Final = (operator.getitem, operator.setitem, len)
 _OPERATORS: Final = (BuiltinFunctionType, _Intrinsic)
 _machinery: Any = compiler_machinery
 _errors: Any = errors
@@ -90,7 +92,7 @@ class _Overloads:
         found, search = self._found, self._search
 
         def get_call_type(function: Any, context: Any, arguments: Any, named: Any) -> Any:
-            if named or not all(isinstance(each, _SCALARS) for each in arguments):
+            if named or not _is_plain(function, arguments):
                 return search(function, context, arguments, named)
             if isinstance(function.typing_key, _OPERATORS):
                 # What they do depends on types alone, not on the values of literals.
@@ -108,6 +110,13 @@ class _Overloads:
         if self._depth:
             return
         _functions.BaseFunction.get_call_type = self._search
+
+
+def _is_plain(function: Any, arguments: tuple[Any, ...]) -> bool:
+    """Whether a call is one on numbers, or reads or writes an element of an array."""
+    if function.typing_key in _ON_ARRAYS and isinstance(arguments[0], types.Array):
+        arguments = arguments[1:]
+    return all(isinstance(each, _SCALARS) for each in arguments)
 
 
 class _Inferer(_typeinfer.TypeInferer):  # type: ignore[misc]

@@ -5,6 +5,10 @@ process of its own compiles them, at low priority, and goes on when this one end
 command of half a second need not wait. Until then kernels are interpreted (`kernel_interpreter`). Of the processes that
 start together, one compiles, and the others wait for it (`kernel_cache`).
 
+Kernels that only some conditions need are groups of their own, compiled when one of them is first called: plain
+conditions wait for less than half of all code. Indexes are built by plain kernels alone, so nobody who builds one waits
+for another group.
+
 Rejected: compiling in a thread. It holds the GIL for ten seconds, and a command that ends before loses its work; it is
 left for machines where nothing can be kept on disk.
 """
@@ -34,15 +38,27 @@ from palio.matching.columnar.kernel_cache import folders, sources
 
 log = logging.getLogger("palio.kernels")
 _COMPILER: Final = "palio.matching.precompilation"  # run as a program, it compiles all kernels
+PLAIN: Final = "plain"
+PATTERNS: Final = "patterns"
+EXPRESSIONS: Final = "expressions"
+XML: Final = "xml"
+_MODULES: Final = {
+    PATTERNS: ("pattern_kernels", "pattern_cache_kernels", "program_kernels"),
+    EXPRESSIONS: ("expression_kernels",),
+    XML: ("automaton_kernels", "join_kernels"),
+}
+"""The modules of each group; all others are plain."""
+_GROUPS: Final = {module: group for group, modules in _MODULES.items() for module in modules}
 _CACHE_SUFFIXES: Final = (".nbi", ".nbc")  # of Numba's index of a kernel, and of its code
 _codegen: Any = codegen  # without types
 _llvm: Any = llvm
 
 
 class KernelReadiness:
-    """Whether the kernels of this process may be called compiled; starts a compiler when first asked, if need be."""
+    """Whether the kernels of a group may be called compiled here; starts a compiler when first asked, if need be."""
 
-    def __init__(self) -> None:
+    def __init__(self, group: str = PLAIN) -> None:
+        self.group = group
         self._ready = threading.Event()
         self._ended = threading.Event()  # compiling has ended, well or not
         self._is_started = False
@@ -74,22 +90,42 @@ class KernelReadiness:
         finally:
             self._here.compiles = before
 
-    def record_all_compiled(self) -> None:
-        """Record for this process and for those to come that all kernels are on disk."""
-        for folder in folders()[:1]:
+    def record_compiled(self) -> None:
+        """Record for this process and for those to come that all kernels of the group are on disk."""
+        for folder in self._folders()[:1]:
             with suppress(OSError):  # a full disk: the next process looks at every kernel
-                (folder / _record_name()).touch()
+                (folder / self._record_name).touch()
         self._ready.set()
         self._ended.set()
 
+    def are_recorded(self) -> bool:
+        """Whether all kernels of the group are on disk."""
+        return any((folder / self._record_name).exists() for folder in self._folders())
+
+    @property
+    def archive_name(self) -> str:
+        """The name of an archive that serves this machine."""
+        return f"{_kind_of_machine()}-{self.group}.zip"
+
+    @property
+    def _record_name(self) -> str:
+        return f"{_kind_of_machine()}-{self.group}.ready"
+
+    def _folders(self) -> list[Path]:
+        if self.group == XML:
+            import_module("palio.matching.xml_kernels")  # defines them
+            return folders("xml")
+        return folders()
+
     def write_archive(self, folder: Path) -> Path | None:
-        """Write all compiled kernels into a file, for machines of this kind; None where they are not compiled."""
-        if not self.are_ready() or not folders():
+        """Write the compiled kernels into a file, for machines of this kind; None where they are not compiled."""
+        if not self.are_ready() or not self._folders():
             return None
-        path = folder / archive_name()
+        path = folder / self.archive_name
         with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
-            for file in sorted(folders()[0].iterdir()):
-                if file.suffix in _CACHE_SUFFIXES:
+            for file in sorted(self._folders()[0].iterdir()):
+                # Numba names a file after the function, with its module.
+                if file.suffix in _CACHE_SUFFIXES and group_of(file.name.partition(".")[0]) == self.group:
                     archive.write(file, file.name)
         return path
 
@@ -98,19 +134,21 @@ class KernelReadiness:
 
         Whoever wrote it can run code here: it must come from the program that this process belongs to.
         """
-        if are_recorded() or not folders():
+        if self.are_recorded() or not self._folders():
             return
+        folder = self._folders()[0]
+        folder.mkdir(parents=True, exist_ok=True)
         with zipfile.ZipFile(path) as archive:
             for name in archive.namelist():
                 # Written beside and renamed: another process may be loading or installing the same.
-                beside = folders()[0] / f".{os.getpid()}-{Path(name).name}"
+                beside = folder / f".{os.getpid()}-{Path(name).name}"
                 beside.write_bytes(archive.read(name))
-                beside.replace(folders()[0] / Path(name).name)
-        self.record_all_compiled()
+                beside.replace(folder / Path(name).name)
+        self.record_compiled()
 
     def _start(self) -> None:
         self._is_started = True
-        if are_recorded():
+        if self.are_recorded():
             self._ready.set()
         else:
             threading.Thread(target=self._compile, name="palio-kernels", daemon=True).start()
@@ -123,17 +161,17 @@ class KernelReadiness:
 
     def _compile_somewhere(self) -> None:
         """Compile in another process, or here where that fails or its work cannot be kept."""
-        options = compiler_process()
+        options = compiler_process(self.group)
         if options is not None:
             subprocess.run(**options, check=False)
-            if are_recorded():
+            if self.are_recorded():
                 self._ready.set()
                 return
         try:
-            import_module(_COMPILER).compile_kernels()
+            import_module(_COMPILER).compile_kernels((self.group,))
         except Exception:
             # A fault of this installation: everything works on, interpreted.
-            log.exception("the kernels of matching cannot be compiled; matching stays slow")
+            log.exception("kernels (%s) cannot be compiled; matching stays slow", self.group)
 
     def _forget_compiler(self) -> None:
         """In a forked process no thread waits for the compiler: it starts one of its own, which waits for the other."""
@@ -156,20 +194,6 @@ def compiler_process(*arguments: str) -> dict[str, Any] | None:
     }
 
 
-def are_recorded() -> bool:
-    """Whether all kernels are on disk."""
-    return any((folder / _record_name()).exists() for folder in folders())
-
-
-def archive_name() -> str:
-    """The name of an archive that serves this machine."""
-    return f"{_kind_of_machine()}.zip"
-
-
-def _record_name() -> str:
-    return f"{_kind_of_machine()}.ready"
-
-
 @cache
 def _kind_of_machine() -> str:
     """A name made of all that compiled code depends on: another version or processor has another."""
@@ -185,4 +209,17 @@ def _kind_of_machine() -> str:
     return f"palio-kernels-{sha256(repr(parts).encode()).hexdigest()[:16]}"
 
 
-kernel_readiness = KernelReadiness()
+def group_of(module: str) -> str:
+    """The group of the kernels of a module."""
+    return _GROUPS.get(module.rpartition(".")[2], PLAIN)
+
+
+def wait_until_all_are_ready() -> None:
+    """Wait until the kernels of all groups are compiled, or cannot be."""
+    for each in readiness.values():
+        each.wait_until_ready()
+
+
+readiness: Final = {group: KernelReadiness(group) for group in (PLAIN, *_MODULES)}
+kernel_readiness: Final = readiness[PLAIN]
+"""That of the kernels that every index needs."""

@@ -25,7 +25,7 @@ from palio.matching.columnar.array_types import AnyArray
 from palio.matching.columnar.kernel_cache import keep_on_disk
 from palio.matching.columnar.kernel_compiler import BuildKernelCompiler, KernelCompiler
 from palio.matching.columnar.kernel_interpreter import interpreted
-from palio.matching.columnar.kernel_readiness import kernel_readiness
+from palio.matching.columnar.kernel_readiness import group_of, readiness
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -77,11 +77,12 @@ def inlined(function: Function) -> Function:
 def _kept(dispatcher: Any) -> Any:
     keep_on_disk(dispatcher)
     compile_for = dispatcher._compile_for_args
+    kernels = readiness[group_of(dispatcher.py_func.__module__)]
 
     # Numba calls this where it has no compiled form for the arguments, and then what it returns: calls of a compiled
     # kernel do not come here.
     def compile_or_interpret(*arguments: Any) -> Any:
-        return compile_for(*arguments) if kernel_readiness.are_ready() else interpreted(dispatcher)
+        return compile_for(*arguments) if kernels.are_ready() else interpreted(dispatcher)
 
     dispatcher._compile_for_args = compile_or_interpret
     return dispatcher
