@@ -171,6 +171,8 @@ class _Collector:
         if isinstance(given, Subscription):
             self.take(given)
         elif isinstance(given, Mapping):
+            if given.keys() == _TEXT_FIELDS and self._take_text(given["id"], given["where"]):
+                return
             self.make(**{"id": None, "where": None, **given})
         elif hasattr(given, "asDict"):  # a row that was collected
             self.take_any(given.asDict(recursive=True))
@@ -217,13 +219,19 @@ class _Collector:
         columns = {name: batch.column(name).to_pylist() for name in batch.schema.names}
         nothing = [None] * batch.num_rows
         for id, where, *others in zip(*(columns.get(name, nothing) for name in FIELDS), strict=True):
-            # The common row, an SQL text with an ASCII id, is kept as its text: an object of each would take a third
-            # of the time and most of the memory.
-            is_text = type(id) is type(where) is str and others == _NOTHING_ELSE
-            if is_text and id and id.isascii() and id not in found:
-                found[id] = where
-            else:
+            if others != _NOTHING_ELSE or not self._take_text(id, where):
                 self.make(id, where, *others)
+
+    def _take_text(self, id: Any, where: Any) -> bool:
+        """Keep an SQL text with an ASCII id as its text; whether it is one.
+
+        An object of each of these common subscriptions would take a third of the time and most of the memory.
+        """
+        is_text = type(id) is type(where) is str and id and id.isascii() and id not in self._found
+        if not is_text or self.timezone != "UTC" or self.language != "sql":
+            return False
+        self._found[id] = where
+        return True
 
     def adopt(self, built: Wants) -> None:
         """Take subscriptions that the workers indexed, in place of all others."""
@@ -243,7 +251,7 @@ class _Collector:
         matcher = Matcher()
         wants = [each.want if isinstance(each, Subscription) else each for each in self._found.values()]
         if self.casts is not None:
-            wants = list(map(self.casts.apply_to_want, wants))
+            wants = self.casts.apply_to_wants(wants)
         unusable = add_usable(matcher, Subscriptions(list(self._found), wants))
         self.refused += [Refused(id, refusal_reason(error)) for id, error in unusable.items()]
         # A plain text has no subscriber.
