@@ -8,6 +8,7 @@ unless `on_error="fail"`.
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -39,6 +40,7 @@ SAVED_INDEX_SUFFIX: Final = ".palio"
 _MAX_INSPECTED_SUBSCRIPTIONS: Final = 1_000  # of those that workers indexed
 _MAX_LOGGED_REFUSALS: Final = 5  # of those that are left out
 _TEXT_FIELDS: Final = frozenset(("id", "where"))
+_COMPARISON: Final = re.compile(r"[=<>]|\b(?:is|in|like|rlike|between)\b", re.IGNORECASE)
 _NOTHING_ELSE: Final = [None] * (len(FIELDS) - 2)  # than an id and a condition
 UTC_NAMES: Final = frozenset(("Etc/UTC", "Z"))  # a JVM on a machine in UTC calls its zone by the first of them
 _log = logging.getLogger("palio.spark")
@@ -318,6 +320,12 @@ def _collect(spark: SparkSession, source: Any, collector: _Collector, columns: S
             "subscriptions are a path, the name of a table, a DataFrame, a Matcher, or a list of mappings with id and "
             f"where, not {type(source).__name__}"
         )
+    if isinstance(source, Mapping):  # conditions by id, as Matcher takes them
+        if _TEXT_FIELDS.issubset(source):
+            raise PipelineError("subscriptions are a list of mappings with id and where: put this one into brackets")
+        for id, where in source.items():
+            collector.make(id, where)
+        return
     for each in source:
         collector.take_any(each)
 
@@ -396,7 +404,10 @@ def _read_file(path: str, collector: _Collector) -> None:
     except InputError as error:
         if not _may_be_table(path):
             raise
-        raise InputError(error.source, f"{error.reason}, and no table of this name", error.line) from error
+        reason = f"{error.reason}, and no table of this name"
+        if _COMPARISON.search(path):
+            reason += "; for a condition, write [{'id': …, 'where': …}]"
+        raise InputError(error.source, reason, error.line) from error
 
 
 def _read_rows(rows: DataFrame, collector: _Collector, columns: Sequence[str] | None) -> None:
