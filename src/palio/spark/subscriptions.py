@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 import re
+import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -311,6 +312,9 @@ def _collect(spark: SparkSession, source: Any, collector: _Collector, columns: S
             return
         source = found
     if isinstance(source, SubscriptionLog):
+        if source.staged:
+            changes = f"{source.staged:,} change{'' if source.staged == 1 else 's'} of the subscription log"
+            warnings.warn(f"{changes} {source.path} are not committed and do not count: call commit()", stacklevel=5)
         source = source.at()
     if hasattr(source, "toArrow"):
         _read_rows(source, collector, columns)
