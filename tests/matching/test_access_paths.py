@@ -24,6 +24,7 @@ ALONE: dict[str, list[tuple[str, str, str] | tuple[str, str, str, int]]] = {
     "name <> 'a' AND k IS NOT NULL": [("attribute", "name", "", 100), ("attribute", "k", "")],
     "name <> 'a' AND k = 1": [("attribute", "name", ""), ("attribute", "k", "")],
     "array_contains(tags, 'x')": [("array elements", "tags", "")],
+    "exists(tags, t -> t = 'x')": [("array elements", "tags", "")],
     "a < b": [("computed attribute", "(a < b)", "")],
     "x IS NULL": [("every event", "x", "", 100)],
     "x IS NULL AND y = 1": [("attribute", "x", ""), ("attribute", "y", "")],

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
@@ -43,6 +43,7 @@ from palio.filters.filter import Filter
 from palio.filters.sql_writer import expression_to_sql, name_to_sql
 from palio.languages.sql.parser import parse_condition
 from palio.languages.sql.skeletons import LITERAL, split_conjuncts, split_literals
+from palio.matching.columnar.split_texts import SplitTexts, chunks
 from palio.matching.matcher import Matcher
 from palio.matching.subscription import Subscription, Subscriptions, Want
 from palio.spark.attributes import (
@@ -118,10 +119,10 @@ class ImplicitCasts:
     def apply_to_matcher(self, matcher: Matcher) -> Matcher:
         """A matcher of the rewritten conditions, in the order of the old one; that itself where none has casts.
 
-        Costs some microseconds for each subscription; where some have casts, also building the index anew.
+        Costs a microsecond for each subscription; where some have casts, also building the index anew.
         """
         subscriptions = matcher.subscriptions()
-        wants = [self.apply_to_want(want) for want in subscriptions.wants]
+        wants = self.apply_to_wants(subscriptions.wants)
         if all(new is old for new, old in zip(wants, subscriptions.wants, strict=True)):
             return matcher
         made = Matcher()
@@ -138,9 +139,38 @@ class ImplicitCasts:
             ]
             yield batch.set_column(batch.schema.get_field_index("where"), "where", pa.array(texts, pa.string()))
 
-    def apply_to_want(self, want: Want) -> Want:
-        """As `apply_to`, for one of many subscriptions."""
-        return self.apply(want) if isinstance(want, str) else self.apply_to(want)
+    def apply_to_wants(self, wants: Sequence[Want]) -> list[Want]:
+        """As `apply_to`, for many subscriptions: texts that have nothing to cast cost work by skeleton alone."""
+        found = list(wants)
+        for start, end in chunks(wants):
+            plain = [at for at in range(start, end) if isinstance(wants[at], str)]
+            for at in range(start, end) if len(plain) < end - start else ():
+                if isinstance(want := wants[at], Subscription):
+                    found[at] = self.apply_to(want)
+            if plain:
+                texts: list[str] = [wants[at] for at in plain]  # type: ignore[misc]
+                for place in self._perhaps_cast(SplitTexts(texts, "UTC"), texts):
+                    found[plain[place]] = self.apply(texts[place])
+        return found
+
+    def _perhaps_cast(self, split: SplitTexts, texts: Sequence[str]) -> Iterator[int]:
+        """The places of texts that may have casts: of a skeleton of which that is not known, the first at least."""
+        yield from split.unsplit().tolist()
+        is_long = split.has_long_number(_MAX_INT_DIGITS)
+        for skeleton, lines in split.skeletons(0):
+            yield from lines[is_long[lines]].tolist()
+            first, *others = lines[~is_long[lines]].tolist() or [None]
+            if first is not None and not self._is_uncast(skeleton):
+                self.apply(texts[first])  # which remembers what it found out
+                if not self._is_uncast(skeleton):
+                    yield from (first, *others)
+
+    def _is_uncast(self, skeleton: str) -> bool:
+        """Whether conditions of a skeleton are known to have nothing to cast, but for those with a long number."""
+        if skeleton in self._gaps:
+            return self._gaps[skeleton] is None
+        conjuncts = split_conjuncts(skeleton)
+        return conjuncts is not None and self._uncast.issuperset(conjuncts)
 
     def apply(self, text: str, timezone: str = "UTC") -> str:
         """The condition with its casts; the same object where it has none, or cannot be parsed."""
@@ -150,9 +180,9 @@ class ImplicitCasts:
             return self._rewrite(text, timezone)[0]
         skeleton, literals = split
         if skeleton not in self._gaps:
-            conjuncts = split_conjuncts(skeleton)
-            if conjuncts is not None and self._uncast.issuperset(conjuncts):
+            if self._is_uncast(skeleton):
                 return text
+            conjuncts = split_conjuncts(skeleton)
             is_checked = conjuncts is not None and self._checked.issuperset(conjuncts)
             rewritten, is_general = self._rewrite(text, timezone, is_checked)
             pieces = LITERAL.split(rewritten)

@@ -156,8 +156,11 @@ def check_events(events: Any) -> None:
     """Refuse events that are no DataFrame, with the call that makes them one."""
     if hasattr(events, "sparkSession"):
         return
-    given = f"{events!r}" if isinstance(events, str | Path) else f"a {type(events).__name__}"
-    raise PipelineError(f"events are a DataFrame, not {given}: {_frame_call(events)}")
+    # pandas and Polars have a DataFrame, too.
+    library = type(events).__module__.partition(".")[0]
+    kind = type(events).__name__ if library == "builtins" else f"{library}.{type(events).__name__}"
+    given = f"{events!r}" if isinstance(events, str | Path) else f"a {kind}"
+    raise PipelineError(f"events are a DataFrame of Spark, not {given}: {_frame_call(events)}")
 
 
 def _frame_call(events: Any) -> str:

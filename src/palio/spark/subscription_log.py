@@ -148,6 +148,11 @@ class SubscriptionLog:
         self._staged += [_StagedChange(Change("add", id, given[id])) for id in wants.matcher]
         return (*refused, *wants.refused)
 
+    @property
+    def staged(self) -> int:
+        """How many changes wait for the next commit; no reader sees them before."""
+        return len(self._staged)
+
     def discard(self) -> None:
         """Drop all staged changes."""
         self._staged.clear()

@@ -8,6 +8,8 @@ unless `on_error="fail"`.
 from __future__ import annotations
 
 import logging
+import re
+import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -39,6 +41,7 @@ SAVED_INDEX_SUFFIX: Final = ".palio"
 _MAX_INSPECTED_SUBSCRIPTIONS: Final = 1_000  # of those that workers indexed
 _MAX_LOGGED_REFUSALS: Final = 5  # of those that are left out
 _TEXT_FIELDS: Final = frozenset(("id", "where"))
+_COMPARISON: Final = re.compile(r"[=<>]|\b(?:is|in|like|rlike|between)\b", re.IGNORECASE)
 _NOTHING_ELSE: Final = [None] * (len(FIELDS) - 2)  # than an id and a condition
 UTC_NAMES: Final = frozenset(("Etc/UTC", "Z"))  # a JVM on a machine in UTC calls its zone by the first of them
 _log = logging.getLogger("palio.spark")
@@ -171,6 +174,8 @@ class _Collector:
         if isinstance(given, Subscription):
             self.take(given)
         elif isinstance(given, Mapping):
+            if given.keys() == _TEXT_FIELDS and self._take_text(given["id"], given["where"]):
+                return
             self.make(**{"id": None, "where": None, **given})
         elif hasattr(given, "asDict"):  # a row that was collected
             self.take_any(given.asDict(recursive=True))
@@ -217,13 +222,19 @@ class _Collector:
         columns = {name: batch.column(name).to_pylist() for name in batch.schema.names}
         nothing = [None] * batch.num_rows
         for id, where, *others in zip(*(columns.get(name, nothing) for name in FIELDS), strict=True):
-            # The common row, an SQL text with an ASCII id, is kept as its text: an object of each would take a third
-            # of the time and most of the memory.
-            is_text = type(id) is type(where) is str and others == _NOTHING_ELSE
-            if is_text and id and id.isascii() and id not in found:
-                found[id] = where
-            else:
+            if others != _NOTHING_ELSE or not self._take_text(id, where):
                 self.make(id, where, *others)
+
+    def _take_text(self, id: Any, where: Any) -> bool:
+        """Keep an SQL text with an ASCII id as its text; whether it is one.
+
+        An object of each of these common subscriptions would take a third of the time and most of the memory.
+        """
+        is_text = type(id) is type(where) is str and id and id.isascii() and id not in self._found
+        if not is_text or self.timezone != "UTC" or self.language != "sql":
+            return False
+        self._found[id] = where
+        return True
 
     def adopt(self, built: Wants) -> None:
         """Take subscriptions that the workers indexed, in place of all others."""
@@ -243,7 +254,7 @@ class _Collector:
         matcher = Matcher()
         wants = [each.want if isinstance(each, Subscription) else each for each in self._found.values()]
         if self.casts is not None:
-            wants = list(map(self.casts.apply_to_want, wants))
+            wants = self.casts.apply_to_wants(wants)
         unusable = add_usable(matcher, Subscriptions(list(self._found), wants))
         self.refused += [Refused(id, refusal_reason(error)) for id, error in unusable.items()]
         # A plain text has no subscriber.
@@ -301,6 +312,9 @@ def _collect(spark: SparkSession, source: Any, collector: _Collector, columns: S
             return
         source = found
     if isinstance(source, SubscriptionLog):
+        if source.staged:
+            changes = f"{source.staged:,} change{'' if source.staged == 1 else 's'} of the subscription log"
+            warnings.warn(f"{changes} {source.path} are not committed and do not count: call commit()", stacklevel=5)
         source = source.at()
     if hasattr(source, "toArrow"):
         _read_rows(source, collector, columns)
@@ -310,6 +324,12 @@ def _collect(spark: SparkSession, source: Any, collector: _Collector, columns: S
             "subscriptions are a path, the name of a table, a DataFrame, a Matcher, or a list of mappings with id and "
             f"where, not {type(source).__name__}"
         )
+    if isinstance(source, Mapping):  # conditions by id, as Matcher takes them
+        if _TEXT_FIELDS.issubset(source):
+            raise PipelineError("subscriptions are a list of mappings with id and where: put this one into brackets")
+        for id, where in source.items():
+            collector.make(id, where)
+        return
     for each in source:
         collector.take_any(each)
 
@@ -388,7 +408,10 @@ def _read_file(path: str, collector: _Collector) -> None:
     except InputError as error:
         if not _may_be_table(path):
             raise
-        raise InputError(error.source, f"{error.reason}, and no table of this name", error.line) from error
+        reason = f"{error.reason}, and no table of this name"
+        if _COMPARISON.search(path):
+            reason += "; for a condition, write [{'id': …, 'where': …}]"
+        raise InputError(error.source, reason, error.line) from error
 
 
 def _read_rows(rows: DataFrame, collector: _Collector, columns: Sequence[str] | None) -> None:

@@ -18,8 +18,9 @@ from palio.languages.sql import template_cache
 from palio.languages.sql.skeletons import split_literals as cut_text
 from palio.languages.sql.template_cache import BoundTemplate, TemplateCache
 from palio.matching.columnar import bulk_kernels as kernels
-from palio.matching.columnar import bulk_load
+from palio.matching.columnar import bulk_load, split_texts
 from palio.matching.columnar.conditions import ConditionsBuilder
+from palio.matching.columnar.split_texts import SplitTexts
 from palio.matching.matcher import Matcher
 from palio.matching.subscription import Subscription
 from tests.languages.sql.test_templates import FRAGMENTS, OTHERS, ZONES, filled, with_lists
@@ -121,7 +122,7 @@ def test_comparisons_with_arbitrary_strings(wheres: list[str], some: list[dict[s
 @given(st.lists(st.lists(st.sampled_from(FRAGMENTS), max_size=12).map("".join), max_size=6))
 def test_the_compiled_reader_cuts_as_the_other_does(lines: list[str]) -> None:
     # The kernel's output arrays are compared with the plain split; nothing public returns them.
-    cut = bulk_load._SplitTexts(lines, "UTC")
+    cut = SplitTexts(lines, "UTC")
     for at, line in enumerate(lines):
         number = int(cut._skeleton_of[at])
         expected = cut_text(line)
@@ -194,7 +195,7 @@ def test_lists_of_thousands_of_values_are_read_in_bulk() -> None:
 
 
 def test_texts_are_read_in_parts_of_so_many_characters(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bulk_load, "_CHUNK_CHARACTERS", 40)
+    monkeypatch.setattr(split_texts, "_CHUNK_CHARACTERS", 40)
     matcher = Matcher()
     matcher.add_many(map(str, range(50)), [f"a = 'v{number}' AND b > {number}" for number in range(50)])
     assert [len(matcher.match({"a": f"v{number}", "b": 100})) for number in range(50)] == [1] * 50
@@ -204,7 +205,7 @@ def test_usual_conditions_are_read_by_the_compiled_reader() -> None:
     read = ["a = 1", "a='it''s' AND b <= 2.5", "a = 'é'", "`a 1` = 5e3 OR c", "a = '\\n'", "a = r'\\d'", "`é 1` = 1"]
     left = ["é = 1", "a = 1 -- 2", "", "a = '\\'", "a = \\n", "a = r'", "a = 9223372036854775807"]
     # As above: the numbers of the skeletons are in no public result.
-    skeletons_of_lines = bulk_load._SplitTexts([*read, *left], "UTC")._skeleton_of.tolist()
+    skeletons_of_lines = SplitTexts([*read, *left], "UTC")._skeleton_of.tolist()
     assert [number >= 0 for number in skeletons_of_lines] == [True] * len(read) + [False] * len(left)
 
 
@@ -256,7 +257,7 @@ def test_usual_skeletons_need_no_filter(form: str, monkeypatch: pytest.MonkeyPat
     parsed: list[str] = []
     parse = template_cache.make_template
     monkeypatch.setattr(template_cache, "TEMPLATES", TemplateCache())
-    monkeypatch.setattr(bulk_load, "TEMPLATES", template_cache.TEMPLATES)
+    monkeypatch.setattr(split_texts, "TEMPLATES", template_cache.TEMPLATES)
     monkeypatch.setattr(template_cache, "make_template", lambda text, *cuts: parsed.append(text) or parse(text, *cuts))
     monkeypatch.setattr(ConditionsBuilder, "add", lambda *_: pytest.fail("a filter was made"))
     wheres = [form.format(number % 28 + 1, number % 9 + 1) for number in range(1_000)]
@@ -272,7 +273,7 @@ def test_lists_of_many_lengths_are_parsed_once(form: str, member: str, monkeypat
     parsed: list[str] = []
     parse = template_cache.make_template
     monkeypatch.setattr(template_cache, "TEMPLATES", TemplateCache())
-    monkeypatch.setattr(bulk_load, "TEMPLATES", template_cache.TEMPLATES)
+    monkeypatch.setattr(split_texts, "TEMPLATES", template_cache.TEMPLATES)
     monkeypatch.setattr(template_cache, "make_template", lambda text, *cuts: parsed.append(text) or parse(text, *cuts))
     monkeypatch.setattr(ConditionsBuilder, "add", lambda *_: pytest.fail("a filter was made"))
     members = [member.format(1 + number % 28) for number in range(60)]

@@ -263,6 +263,22 @@ def test_the_constants_of_array_contains_are_looked_up() -> None:
     texts = [f"array_contains(tags, {each})" for each in constants]
     matcher = matcher_of(texts)
     assert matcher.statistics().slow == 1  # NaN is no literal
+    compare_over_arrays(texts, matcher)
+
+
+def test_the_constants_that_exists_compares_with_are_looked_up() -> None:
+    looked_up = ["'x'", "'y z'", "1", "2", "0", "-1", "'É'", "9007199254740991"]
+    compared = ["'1'", "1.0", "1.5D", "9007199254740992", "'true'", "'2024-01-02'", "TRUE", "DATE'2024-01-02'"]
+    texts = [f"exists(tags, t -> {'t = ' + each if at % 3 else each + ' = t'})" for at, each in enumerate(looked_up)]
+    matcher = matcher_of(texts)
+    assert matcher.statistics().slow == matcher.statistics().residuals == matcher.statistics().computed == 0
+    texts += [f"exists(tags, t -> t = {each})" for each in compared]
+    texts += ["exists(tags, t -> t = 'x' OR t = 1)", "NOT exists(tags, t -> t = 'x')", "exists(tags, t -> a = 'x')"]
+    texts += ["exists(tags, t -> t <> 'x')", "exists(tags, t -> t = 'x') AND a = 1"]
+    compare_over_arrays(texts, matcher_of(texts))
+
+
+def compare_over_arrays(texts: list[str], matcher: Matcher) -> None:
     choose = random.Random(7)
     pool = (*NUMBERS, *VALUES, "1")
     arrays = [tuple(choose.choices(NUMBERS, k=2)) for _ in range(80)]

@@ -12,6 +12,7 @@ import pytest
 from pyspark.sql import functions as sql
 
 import palio
+from palio import Subscription
 from palio.spark import Wants, match, matches
 from palio.spark.attributes import cast_name, split_cast
 from palio.spark.implicit_casts import ImplicitCasts
@@ -303,6 +304,43 @@ def test_conditions_of_one_skeleton_are_cast_alike(frame: DataFrame) -> None:
         assert casts.apply(f"CASE t WHEN {number} THEN true WHEN 'a' THEN true END") == (
             f"CASE WHEN (`t AS BIGINT` = {number}) THEN TRUE WHEN (t = 'a') THEN TRUE END"
         )
+
+
+def test_many_conditions_are_cast_in_bulk_as_one_by_one(frame: DataFrame) -> None:
+    forms = (
+        "t > {0}", "i > {0}", "t = 'x{0}'", "i > {0} AND t = '{0}'", "t > {0} AND i > 5", "i + {0} > 2147483647",
+        "i = 99999999{0}", "t IN (1, {0})", "t IN ('a', '{0}')", "t LIKE '{0}%' OR t > {0}", "`t {0}` > 5",
+        "t > {0} --", "`t {0}` = 'é'", "t = 'a\\{0}'", "i = 1 AND t > {0} AND t = 'a AND b'",
+        "CASE t WHEN {0} THEN true END", "t >", "",
+    )  # fmt: skip
+    texts = [form.format(number % 13) for number in range(200) for form in forms[: 1 + number % len(forms)]]
+    given = [
+        text if number % 5 else Subscription(f"s{number}", text or "i = 1", timezone="Europe/Rome")
+        for number, text in enumerate(texts)
+    ]
+    found = ImplicitCasts.of(frame).apply_to_wants(given)
+    expected: list[Any] = []
+    for want in given:
+        alone = ImplicitCasts.of(frame)  # which remembers nothing of the others
+        expected.append(alone.apply(want) if isinstance(want, str) else alone.apply_to(want))
+    assert found == expected
+    assert any(isinstance(new, str) and new != old for new, old in zip(found, given, strict=True))
+    unchanged = [number for number, want in enumerate(given) if expected[number] is want]
+    assert unchanged == [number for number, want in enumerate(given) if found[number] is want]
+
+
+def test_what_many_conditions_have_to_cast_is_found_once_for_a_skeleton(
+    frame: DataFrame, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    casts = ImplicitCasts.of(frame)
+    asked: list[str] = []
+    apply = ImplicitCasts.apply
+    monkeypatch.setattr(
+        ImplicitCasts, "apply", lambda self, text, *zone: asked.append(text) or apply(self, text, *zone)
+    )
+    given = [f"i > {number} AND t = '{number}'" for number in range(500)]
+    assert casts.apply_to_wants(given) == given
+    assert len(asked) == 1
 
 
 @pytest.mark.parametrize("target", ["bigint", "decimal(21,1)", "presence", "timestamp_ntz"])

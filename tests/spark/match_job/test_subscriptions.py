@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import logging
+import warnings
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 import pytest
 
 from palio import InvalidSubscription, Matcher, PalioError
@@ -185,3 +187,34 @@ def test_events_that_are_no_frame_are_refused_with_what_to_do(given: Any, advice
         with pytest.raises(PipelineError, match="events are a DataFrame") as refusal:
             function(given, wants("id = 1"))
         assert advice in str(refusal.value)
+
+
+def test_a_frame_of_another_library_is_told_from_one_of_spark() -> None:
+    table = pa.table({"id": [1]})
+    with pytest.raises(PipelineError, match=r"events are a DataFrame of Spark, not a pandas\.DataFrame"):
+        match(table.to_pandas(), wants("id = 1"))  # type: ignore[arg-type]
+
+
+def test_conditions_are_given_by_id_as_to_a_matcher(spark: SparkSession) -> None:
+    found = Wants.read(spark, {"a": "id = 1", "b": "id >"})
+    assert [list(found.matcher), [each.id for each in found.refused]] == [["a"], ["b"]]
+    with pytest.raises(PipelineError, match="put this one into brackets"):
+        Wants.read(spark, {"id": "a", "where": "id = 1"})
+
+
+def test_a_condition_in_place_of_a_path_is_told_what_to_write(spark: SparkSession) -> None:
+    with pytest.raises(InputError, match=r"id > 1: there is no such file.*; for a condition, write \[\{'id'"):
+        Wants.read(spark, "id > 1")
+
+
+def test_changes_of_a_log_that_are_not_committed_do_not_count_and_a_warning_says_so(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    log = SubscriptionLog(tmp_path / "log")
+    log.extend(wants("id = 1", "id = 2"))
+    with pytest.warns(UserWarning, match=r"2 changes of the subscription log .* are not committed .* commit\(\)"):
+        assert not len(Wants.read(spark, log).matcher)
+    log.commit()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert len(Wants.read(spark, log).matcher) == 2

@@ -1,5 +1,7 @@
 """Membership in arrays: all conditions `array_contains(attribute, constant)` on one attribute, by the elements.
 
+`exists(attribute, x -> x = constant)` is another way to write it.
+
 Each constant is a test with an axis of its own, on which an event stands where the array has the constant. The elements
 of an array are looked up among the constants, so that an array costs its length, however many constants there are.
 """
@@ -17,9 +19,11 @@ import numpy as np
 import pyarrow as pa
 
 from palio.events.values import Scalar
-from palio.filters.expressions.ast import Array, Call, Literal
+from palio.filters.comparisons import compare_literal
+from palio.filters.expressions.ast import Array, Call, Expression, Literal
 from palio.filters.expressions.coercion import widen
 from palio.filters.expressions.value_comparison import among
+from palio.filters.kinds import KINDS, NUMBERS, Kind
 from palio.filters.tree import Residual
 from palio.matching.columnar.array_types import Int64s
 from palio.matching.columnar.arrow_columns import list_lengths, slots_of_values
@@ -29,6 +33,8 @@ from palio.matching.columnar.layout import HIT_SLOT
 
 _NUMBERS: Final = frozenset((int, float, Decimal))
 _AXIS_BITS: Final = 31
+_NUMBER_KINDS: Final = frozenset(NUMBERS)
+_MAX_EXACT_INTEGER: Final = (1 << 53) - 1  # any number that is widened to it as a double is that integer
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +50,29 @@ def membership_in(residual: Residual) -> tuple[str, ArrayMember] | None:
     match residual.expression:
         case Call("array_contains", (Array(name), Literal() as constant)) if residual.wants:
             return name, ArrayMember(constant, residual.timezone)
+        case Call("exists", (Array(name), Call("lambda", (_, condition)))) if residual.wants:
+            constant = _constant_of_elements(condition, residual.timezone)
+            return None if constant is None else (name, ArrayMember(constant, residual.timezone))
+    return None
+
+
+def _constant_of_elements(condition: Expression, timezone: str) -> Literal | None:
+    """The constant with which a lambda function compares the element alone, where membership says the same.
+
+    A comparison converts a text that reads as a number, a time or a truth value for elements of these kinds, and it
+    widens one element, where membership widens all of them: such constants are left to the comparison.
+    """
+    match condition:
+        case Call("=", (Call("variable"), Literal(value) as constant)) | Call(
+            "=", (Literal(value) as constant, Call("variable"))
+        ):
+            is_exact = type(value) is int and abs(value) <= _MAX_EXACT_INTEGER
+            if not is_exact and type(value) is not str:
+                return None
+            own = _NUMBER_KINDS if is_exact else {Kind.STRING}
+            equal = compare_literal("=", value, timezone).true
+            others = (part for kind, part in zip(KINDS, equal.parts, strict=True) if kind not in own)
+            return constant if all(part.is_empty for part in others) else None
     return None
 
 

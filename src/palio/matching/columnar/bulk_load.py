@@ -38,10 +38,9 @@ from palio.errors import InvalidSubscription
 from palio.filters.expressions.text_cast import zone_of
 from palio.filters.filter import Filter
 from palio.garbage_collector import paused_collector
-from palio.languages.sql.skeletons import MAX_SKELETON_CHARACTERS, MAX_TEMPLATE_CHARACTERS, split_all_conjuncts
-from palio.languages.sql.template_cache import TEMPLATES, BoundConjunction, BoundTemplate
+from palio.languages.sql.skeletons import MAX_TEMPLATE_CHARACTERS, split_all_conjuncts
+from palio.languages.sql.template_cache import BoundConjunction, BoundTemplate
 from palio.languages.sql.templates import Template
-from palio.matching.columnar import bulk_kernels as kernels
 from palio.matching.columnar.array_types import Flags, Int64s
 from palio.matching.columnar.bulk_intervals import IntervalHandles, IntervalMaker
 from palio.matching.columnar.bulk_templates import fill_template
@@ -51,28 +50,25 @@ from palio.matching.columnar.literal_columns import (
     FoundLiterals,
     LiteralColumns,
     ReadLiterals,
-    TextLiterals,
     number_values,
     within_runs,
 )
 from palio.matching.columnar.predicate_groups import PredicateGroup, SharedForm, conjunctions, is_rare, shared_form_of
-from palio.matching.subscription import Subscription, Subscriptions, Want
+from palio.matching.columnar.split_texts import SplitTexts, chunks, text_of
+from palio.matching.subscription import Subscription, Subscriptions
 
 ReadCondition: TypeAlias = Filter | BoundTemplate | BoundConjunction
 """A condition as it was read: a filter, or templates with the values of their literals."""
 
-_CHUNK_ROWS: Final = 100_000
-_CHUNK_CHARACTERS: Final = 1 << 26  # lists of thousands of values: places in a chunk's text have 32 bits
 _MAX_SINGLE_ROWS: Final = 8  # of a template, faster added one by one than set up for
 # Lines from which on a skeleton is filled as a whole. Setting up a template takes as long as the conjuncts of about 200
 # lines; measured on a million conjunctions of 1,450 skeletons, step 3 takes 3 µs each, step 2 for all of them 9 µs.
 _MIN_SKELETON_ROWS: Final = 256
-_LOOK_AHEAD_BYTES: Final = 4  # zero bytes behind the last text, so that the kernel may look ahead for any token
 
 
 def load_texts(builder: ConditionsBuilder, numbers: Sequence[int], subscriptions: Subscriptions) -> None:
     """Add subscriptions under these numbers; `InvalidSubscription` names the one at fault."""
-    for start, end in _chunks(subscriptions):
+    for start, end in chunks(subscriptions.wants):
         with paused_collector():  # for a chunk, which is seconds at most
             others = _load_chunk(builder, numbers[start:end], subscriptions.between(start, end))
         for number, subscription in others:
@@ -82,7 +78,7 @@ def load_texts(builder: ConditionsBuilder, numbers: Sequence[int], subscriptions
 def find_unreadable(subscriptions: Subscriptions) -> dict[str, InvalidSubscription]:
     """The errors of the subscriptions that cannot be read, by id, in their order; costs as much as loading all."""
     unreadable: dict[str, InvalidSubscription] = {}
-    for start, end in _chunks(subscriptions):
+    for start, end in chunks(subscriptions.wants):
         chunk = subscriptions.between(start, end)
         for _, subscription in _load_chunk(ConditionsBuilder(), range(len(chunk)), chunk):
             try:
@@ -90,19 +86,6 @@ def find_unreadable(subscriptions: Subscriptions) -> dict[str, InvalidSubscripti
             except InvalidSubscription as error:
                 unreadable[subscription.id] = error
     return unreadable
-
-
-def _chunks(subscriptions: Subscriptions) -> Iterator[tuple[int, int]]:
-    """Begin and end of parts of at most `_CHUNK_ROWS`, and of about `_CHUNK_CHARACTERS`."""
-    start = characters = 0
-    for at, want in enumerate(subscriptions.wants):
-        if characters >= _CHUNK_CHARACTERS or at - start == _CHUNK_ROWS:
-            yield start, at
-            start, characters = at, 0
-        text = want if isinstance(want, str) else want.where
-        characters += len(text) if isinstance(text, str) else 0
-    if start < len(subscriptions):
-        yield start, len(subscriptions)
 
 
 def _load_chunk(
@@ -113,7 +96,7 @@ def _load_chunk(
     if len(subscriptions) > _MAX_SINGLE_ROWS:
         for timezone, which in _sql_texts(subscriptions).items():
             if len(which) > _MAX_SINGLE_ROWS and (timezone == "UTC" or zone_of(timezone) is not None):
-                texts = [_text(subscriptions.wants[at]) for at in which]
+                texts = [text_of(subscriptions.wants[at]) for at in which]
                 rows = np.array(which)
                 done[rows] = _load_skeletons(builder, np.asarray(numbers, np.int64)[rows], texts, timezone)
     return ((numbers[at], subscriptions[at]) for at in np.flatnonzero(~done).tolist())
@@ -132,14 +115,10 @@ def _sql_texts(subscriptions: Subscriptions) -> dict[str, Sequence[int]]:
     return dict(zones)
 
 
-def _text(want: Want) -> str:
-    return want if isinstance(want, str) else want.where
-
-
 def _load_skeletons(builder: ConditionsBuilder, numbers: Int64s, texts: list[str], timezone: str) -> Flags:
     """Add the texts of frequent skeletons, and of conjuncts, that have templates; returns which."""
     done = np.zeros(len(texts), np.bool_)
-    split = _SplitTexts(texts, timezone)
+    split = SplitTexts(texts, timezone)
 
     def fill(skeleton: str, lines: Int64s) -> None:
         for template, own in split.by_template(skeleton, lines):
@@ -162,7 +141,7 @@ def _load_skeletons(builder: ConditionsBuilder, numbers: Int64s, texts: list[str
 
 def _load_conjunct_texts(builder: ConditionsBuilder, numbers: Int64s, texts: list[str], timezone: str) -> Flags:
     parts, counts = split_all_conjuncts(texts)
-    split = _SplitTexts(parts, timezone)
+    split = SplitTexts(parts, timezone)
     templates = [each for skeleton, which in split.skeletons(0) for each in split.by_template(skeleton, which)]
     conjuncts = _ConjunctTable(np.repeat(np.arange(len(texts)), counts), len(texts))
     conjuncts.fill_templates(builder, templates, split.literals, timezone)
@@ -312,76 +291,3 @@ class _ConjunctTable:
                 asking = np.unique(self._lines[self._attributes == number])
                 builder.count_computed(numbers[asking[wanted[asking]]], [name])
         return good
-
-
-class _SplitTexts:
-    """Many texts split into skeletons and literals by the kernel."""
-
-    def __init__(self, texts: list[str], timezone: str) -> None:
-        raw = _zero_terminated(texts)
-        count = len(texts)
-        self._texts = texts
-        self._raw, self._text, self._timezone = raw, np.frombuffer(raw, np.uint8), timezone
-        self._skeleton_text = np.empty(len(raw), np.uint8)
-        self._spans = np.empty((count, 2), np.int64)
-        self._skeleton_of = np.empty(count, np.int32)
-        self._literals = np.empty((len(raw) // 2 + 1, 2), np.int32)
-        self._starts = np.empty(count + 1, np.int64)
-        skeletons = kernels.SkeletonTable(self._skeleton_text, kernels.hash_table_for(count), self._spans)
-        lines = kernels.SplitLines(self._skeleton_of, self._literals, self._starts)
-        self._count = int(
-            kernels.split_literals(
-                self._text, count, MAX_TEMPLATE_CHARACTERS, MAX_SKELETON_CHARACTERS, skeletons, lines
-            )
-        )
-
-    def skeletons(self, more_than: int) -> list[tuple[str, Int64s]]:
-        """The skeletons of more than a number of lines, with these lines."""
-        order = np.argsort(self._skeleton_of, kind="stable")
-        starts = np.searchsorted(self._skeleton_of[order], np.arange(self._count + 1))
-        found = []
-        for number in np.flatnonzero(np.diff(starts) > more_than).tolist():
-            begin, end = self._spans[number].tolist()
-            skeleton = self._skeleton_text[begin:end].tobytes().decode()
-            found.append((skeleton, order[starts[number] : starts[number + 1]]))
-        return found
-
-    def by_template(self, skeleton: str, lines: Int64s) -> Iterator[tuple[Template, Int64s]]:
-        """The templates of lines of one skeleton: one, or where literals are fixed one for each choice of them."""
-        while len(lines):
-            template = TEMPLATES.template(skeleton, self._texts[lines[0]])
-            if template is None:
-                return
-            if not template.fixed:
-                yield template, lines
-                return
-            literals = self.literals(lines, template)
-            alike = np.logical_and.reduce([literals.same_as_first(each) for each in template.fixed])
-            yield template, lines[alike]
-            lines = lines[~alike]
-
-    def literals(self, lines: Int64s, template: Template) -> TextLiterals:
-        """The literals of lines of one skeleton."""
-        first, end = self._starts[lines], self._starts[lines + 1]
-        return TextLiterals(self._raw, self._text, self._literals, first, end, template, self._timezone)
-
-
-def _zero_terminated(texts: list[str]) -> bytes:
-    """The texts in UTF-8, each with a zero byte behind it; a text with a zero or a lone surrogate is left empty."""
-    joined = "\0".join([*texts, "\0" * _LOOK_AHEAD_BYTES])
-    if joined.count("\0") == len(texts) + _LOOK_AHEAD_BYTES:
-        try:
-            return joined.encode()
-        except UnicodeEncodeError:
-            pass
-    return "\0".join([*(text if _is_clean(text) else "" for text in texts), "\0" * _LOOK_AHEAD_BYTES]).encode()
-
-
-def _is_clean(text: str) -> bool:
-    if "\0" in text:
-        return False
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
