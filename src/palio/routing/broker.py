@@ -22,6 +22,7 @@ from palio.routing.combinations import Combination
 from palio.routing.completeness import COMPLETENESS_TIMER, Completeness, no_clock
 from palio.routing.delivery.durable_delivery import RETRY_TIMER, DurableDelivery
 from palio.routing.delivery.durable_queues import DurableQueues
+from palio.routing.delivery.standby import STANDBY_TIMER, Standbys
 from palio.routing.durable_claims import DurableClaims
 from palio.routing.echo import Settlement
 from palio.routing.effects import (
@@ -113,6 +114,7 @@ class Broker:
         "link_filters",
         "node",
         "stabiliser",
+        "standbys",
         "tables",
     )
 
@@ -210,6 +212,7 @@ class Broker:
         self._settlement = Settlement(node, incarnation, in_use, effects)
         self._replay = LogReplay(node, incarnation, tokens, self.link_filters, in_use, effects, self.keys)
         self.claims = DurableClaims(node, incarnation, self.delivery, in_use, effects)
+        self.standbys = Standbys(node, self.delivery, self.claims, self.tables, in_use, tokens, effects)
         self._clients = ClientRequests(
             node,
             incarnation,
@@ -222,6 +225,7 @@ class Broker:
             self._announcements,
             self._replay,
             self.claims,
+            self.standbys,
             effects,
         )
         self._completeness: Completeness | None = None
@@ -259,6 +263,7 @@ class Broker:
             self._completeness.end_batch()
         # There are no neighbours yet, and clients were answered in the last life.
         effects.clear()
+        self.standbys.resume()
         if self._sessions is not None:
             self._sessions.start_timers()
 
@@ -329,6 +334,8 @@ class Broker:
         self.delivery.reachable.send_additions()
         if self.claims.held and self.claims.reach_version != self.delivery.reachable.version:
             self.claims.inform_new_homes()
+        if self.delivery.epochs and self.standbys.version != self.delivery.reachable.version:
+            self.standbys.inform()
         self._clients.resume_settlement()
         version = self.delivery.start_echo()
         if version is not None:
@@ -439,6 +446,8 @@ class Broker:
     def _on_timer(self, fired: TimerFired) -> None:
         if fired.name == RETRY_TIMER:
             self.delivery.on_timer()
+        elif fired.name == STANDBY_TIMER:
+            self.standbys.on_timer()
         elif self.leases is not None and fired.name == LEASE_TIMER:
             self.leases.on_timer()
         elif self._completeness is not None and fired.name == COMPLETENESS_TIMER:
@@ -649,6 +658,7 @@ class Broker:
         # Both draw tokens from one counter, and each ignores those of the other.
         self._requests.on_persisted(persisted.token)
         self.delivery.on_persisted(persisted.token)
+        self.standbys.on_persisted(persisted.token)
         if self._sessions is not None:
             self._sessions.on_persisted(persisted.token)
         self._forward_postponed()
@@ -656,6 +666,7 @@ class Broker:
     def _on_not_persisted(self, failure: NotPersisted) -> None:
         self._requests.on_not_persisted(failure)
         self.delivery.on_not_persisted(failure)
+        self.standbys.on_not_persisted(failure.token, failure.reason)
         if self._sessions is not None:
             self._sessions.on_not_persisted(failure)
 
@@ -733,5 +744,6 @@ _CONTROL_HANDLERS: Final[dict[type[messages.Message], Callable[[Broker, int, Any
     messages.Replayed: lambda broker, link, message: broker._replay.on_replayed(link, message),
     messages.Seek: lambda broker, link, message: broker.claims.on_seek(link, message),
     messages.Holds: lambda broker, link, message: broker.claims.on_holds(link, message),
+    messages.StandbyNotice: lambda broker, link, message: broker.standbys.on_notice(link, message),
     messages.Found: lambda broker, link, message: broker.claims.on_found(link, message),
 }
