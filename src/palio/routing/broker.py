@@ -20,10 +20,11 @@ from palio.routing.client_requests import ClientRequests, RequestQueue
 from palio.routing.codec import Arrival
 from palio.routing.combinations import Combination
 from palio.routing.completeness import COMPLETENESS_TIMER, Completeness, no_clock
-from palio.routing.delivery.blocked_interests import BLOCKED_TOPIC
 from palio.routing.counted_tables import CountedTables
+from palio.routing.delivery.blocked_interests import BLOCKED_TOPIC
 from palio.routing.delivery.durable_delivery import RETRY_TIMER, DurableDelivery
 from palio.routing.delivery.durable_queues import DurableQueues
+from palio.routing.delivery.standby import STANDBY_TIMER, Standbys
 from palio.routing.durable_claims import DurableClaims
 from palio.routing.echo import Settlement
 from palio.routing.effects import (
@@ -115,6 +116,7 @@ class Broker:
         "link_filters",
         "node",
         "stabiliser",
+        "standbys",
         "tables",
     )
 
@@ -211,6 +213,7 @@ class Broker:
         self._settlement = Settlement(node, incarnation, in_use, effects)
         self._replay = LogReplay(node, incarnation, tokens, self.link_filters, in_use, effects, self.keys)
         self.claims = DurableClaims(node, incarnation, self.delivery, in_use, effects)
+        self.standbys = Standbys(node, self.delivery, self.claims, self.tables, in_use, tokens, effects)
         self._clients = ClientRequests(
             node,
             incarnation,
@@ -223,6 +226,7 @@ class Broker:
             self._announcements,
             self._replay,
             self.claims,
+            self.standbys,
             effects,
         )
         self._completeness: Completeness | None = None
@@ -260,6 +264,7 @@ class Broker:
             self._completeness.end_batch()
         # There are no neighbours yet, and clients were answered in the last life.
         effects.clear()
+        self.standbys.resume()
         if self._sessions is not None:
             self._sessions.start_timers()
 
@@ -332,6 +337,8 @@ class Broker:
         self.delivery.reachable.send_additions()
         if self.claims.held and self.claims.reach_version != self.delivery.reachable.version:
             self.claims.inform_new_homes()
+        if self.delivery.epochs and self.standbys.version != self.delivery.reachable.version:
+            self.standbys.inform()
         self._clients.resume_settlement()
         version = self.delivery.start_echo()
         if version is not None:
@@ -444,6 +451,8 @@ class Broker:
             self.delivery.on_timer()
         elif fired.name.startswith(BLOCKED_TOPIC):
             self.delivery.on_blocked_timer(fired.name)
+        elif fired.name == STANDBY_TIMER:
+            self.standbys.on_timer()
         elif self.leases is not None and fired.name == LEASE_TIMER:
             self.leases.on_timer()
         elif self._completeness is not None and fired.name == COMPLETENESS_TIMER:
@@ -662,6 +671,7 @@ class Broker:
         # Both draw tokens from one counter, and each ignores those of the other.
         self._requests.on_persisted(persisted.token)
         self.delivery.on_persisted(persisted.token)
+        self.standbys.on_persisted(persisted.token)
         if self._sessions is not None:
             self._sessions.on_persisted(persisted.token)
         self._forward_postponed()
@@ -669,6 +679,7 @@ class Broker:
     def _on_not_persisted(self, failure: NotPersisted) -> None:
         self._requests.on_not_persisted(failure)
         self.delivery.on_not_persisted(failure)
+        self.standbys.on_not_persisted(failure.token, failure.reason)
         if self._sessions is not None:
             self._sessions.on_not_persisted(failure)
 
@@ -763,5 +774,6 @@ _CONTROL_HANDLERS: Final[dict[type[messages.Message], Callable[[Broker, int, Any
     messages.Replayed: lambda broker, link, message: broker._replay.on_replayed(link, message),
     messages.Seek: lambda broker, link, message: broker.claims.on_seek(link, message),
     messages.Holds: lambda broker, link, message: broker.claims.on_holds(link, message),
+    messages.StandbyNotice: lambda broker, link, message: broker.standbys.on_notice(link, message),
     messages.Found: lambda broker, link, message: broker.claims.on_found(link, message),
 }

@@ -23,7 +23,8 @@ class SubscribeClient(Struct, frozen=True, array_like=True, tag=32):
     `confirm` asks for a `Confirmed`: when the broker has stored it (`edge`), or when all brokers know (`network`).
     What is `durable` has a queue on disk, and lasts until it is taken back: also while its client is away. With
     `completeness` the client gets `Complete` for each stretch of events; a durable one does not. `settings` are those
-    of what is durable; without them it keeps those that it has.
+    of what is durable; without them it keeps those that it has. `standby` is the broker that is to be its second home,
+    by address or number; without one it keeps the one that it has.
     """
 
     name: str
@@ -32,6 +33,7 @@ class SubscribeClient(Struct, frozen=True, array_like=True, tag=32):
     durable: bool = False
     completeness: bool = False
     settings: DurableSettings | None = None
+    standby: str = ""
 
 
 class UnsubscribeClient(Struct, frozen=True, array_like=True, tag=33):
@@ -82,6 +84,15 @@ class ForgetClient(Struct, frozen=True, array_like=True, tag=38):
     may ask. `Accepted` or `Refused` answers, under a number of the client's own."""
 
     broker: int
+    number: int = 0
+
+
+class PromoteClient(Struct, frozen=True, array_like=True, tag=42):
+    """Make this broker, the standby of an owner's durable subscription, its home. Only an operator may ask. `Accepted`
+    or `Refused` answers, under a number of the client's own."""
+
+    owner: str
+    name: str
     number: int = 0
 
 
@@ -170,6 +181,13 @@ class Divided(Struct, frozen=True, array_like=True, tag=55):
     name: str
 
 
+class Moved(Struct, frozen=True, array_like=True, tag=57):
+    """A durable subscription is not at home here any more: it goes on at another broker, which was its standby."""
+
+    name: str
+    home: HomeBroker
+
+
 class Complete(Struct, frozen=True, array_like=True, tag=56):
     """Of the events that a broker accepted in one incarnation, numbered after `after` up to `up_to`, all that these
     subscriptions want were delivered before this. `time` is when the broker said so, by its wall clock; `sources`
@@ -194,5 +212,6 @@ ClientRequest: TypeAlias = (
     | ForgetClient
     | ReplayClient
     | ClaimClient
+    | PromoteClient
 )
-Answer: TypeAlias = Confirmed | Cancelled | Refused | Accepted | Proceed | Past | Claimed | Divided | Complete
+Answer: TypeAlias = Confirmed | Cancelled | Refused | Accepted | Proceed | Past | Claimed | Divided | Moved | Complete

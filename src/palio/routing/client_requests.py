@@ -26,6 +26,7 @@ from palio.routing.client_messages import (
     ClientRequest,
     Confirmed,
     ForgetClient,
+    PromoteClient,
     PublishBatch,
     PublishClient,
     Refused,
@@ -39,6 +40,7 @@ from palio.routing.columnar_codec import bodies_of
 from palio.routing.completeness import Completeness
 from palio.routing.delivery.durable_delivery import DurableDelivery
 from palio.routing.delivery.home_interests import INTEREST_TOPIC
+from palio.routing.delivery.standby import Standbys
 from palio.routing.durable_claims import DurableClaims
 from palio.routing.durable_settings import DEFAULT_DURABLE_SETTINGS, DurableSettings
 from palio.routing.echo import Settlement
@@ -202,6 +204,7 @@ class ClientRequests:
     announcements: Announcements
     replay: LogReplay
     claims: DurableClaims
+    standbys: Standbys
     effects: list[Effect]
     completeness: Completeness | None = None
     _sequence: int = 0
@@ -214,18 +217,7 @@ class ClientRequests:
             return
         match request:
             case SubscribeClient():
-                self.tables.subscribe(client, request.name, request.wanted)
-                if request.durable:
-                    settings = request.settings or DEFAULT_DURABLE_SETTINGS
-                    self.delivery.set_durable(client, request.name, request.wanted, settings)
-                    self.claims.set_durable(client, request.name, True)
-                else:
-                    self._end_durable(client, request.name)
-                if self.completeness is not None:
-                    self.completeness.unsubscribe(client, request.name)
-                    if request.completeness and not request.durable:
-                        self.completeness.subscribe(client, request.name)
-                self._confirm(client, request)
+                self._subscribe(client, request)
             case UnsubscribeClient():
                 self.tables.unsubscribe(client, request.name)
                 self._end_durable(client, request.name)
@@ -246,6 +238,8 @@ class ClientRequests:
                 self.replay.start(client, request, self.delivery.expected.logs())
             case ClaimClient():
                 self.claims.claim(client, request)
+            case PromoteClient():
+                self.standbys.promote(client, request)
 
     def withdrawals(self, client: Client) -> list[ClientRequest]:
         """The requests by which a client that left takes back all that it has, but for what is durable."""
@@ -264,12 +258,33 @@ class ClientRequests:
         if gone is not None:
             self.delivery.give_up(gone, message.version)
             self.claims.give_up(gone)
+            self.standbys.on_given_up(gone)
         is_new = self.announcements.receive(interface, message, self.links.others(interface))
         if is_new and self.delivery.blocked.learn(message):
             self.delivery.is_dirty = True
         return is_new
 
     # Subscriptions
+
+    def _subscribe(self, client: Client, request: SubscribeClient) -> None:
+        self.tables.subscribe(client, request.name, request.wanted)
+        # A start carries out what is on disk, and with it what this broker is the standby of: its home has the claim.
+        is_home = request.durable and not self.standbys.is_standby(client, request.name)
+        if request.durable:
+            settings = request.settings or DEFAULT_DURABLE_SETTINGS
+            self.delivery.set_durable(client, request.name, request.wanted, settings)
+        else:
+            self._end_durable(client, request.name)
+        if is_home:
+            self.claims.set_durable(client, request.name, True)
+        if self.completeness is not None:
+            self.completeness.unsubscribe(client, request.name)
+            if request.completeness and not request.durable:
+                self.completeness.subscribe(client, request.name)
+        if is_home:
+            self.standbys.prepare(client, request, partial(self._confirm, client, request))
+        else:
+            self._confirm(client, request)
 
     def announce_interests(self) -> None:
         """Announce which events this broker's durable subscriptions want, where that has changed."""
@@ -282,6 +297,7 @@ class ClientRequests:
             self.on_announce(LOCAL, announcement)
 
     def _end_durable(self, client: Client, name: str) -> None:
+        self.standbys.end(client, name)
         self.delivery.end_durable(client, name)
         self.claims.set_durable(client, name, False)
 

@@ -13,7 +13,7 @@ highest number is emptied first and then forgets the name, until one is left (`r
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -56,8 +56,11 @@ class DurableClaims:
     _links: Collection[int]
     _effects: list[Effect]
     address: str = ""  # where clients reach this broker
+    addresses: tuple[str, ...] = ()  # others by which it may be named
     held: dict[Key, tuple[Client, str]] = field(default_factory=dict)
     reach_version: int = 0  # of the last call of `inform_new_homes`
+    # Whether something else decides between this broker and another one that has the same name (`delivery.standby`).
+    on_rival: Callable[[Client, str, HomeBroker], bool] = lambda client, name, home: False
     echo: Echo[_Search] = field(init=False)
     _rivals: dict[Key, dict[int, HomeBroker]] = field(default_factory=dict)  # other homes of a name that is held
     # Home brokers that know the held names, with their standing.
@@ -104,11 +107,17 @@ class DurableClaims:
             return
         # Only rivals that are new are answered, or two homes would answer each other for ever.
         fresh = [key for key in message.keys if key in self.held and home.broker not in self._rivals.get(key, {})]
-        for key in fresh:
-            self._rivals.setdefault(key, {})[home.broker] = home
-            client, name = self.held[key]
+        divided = [key for key in fresh if not self.on_rival(*self.held[key], home)]
+        for key in divided:
+            self.add_rival(*self.held[key], home)
+        self._send_held(divided)
+
+    def add_rival(self, client: Client, name: str, home: HomeBroker) -> None:
+        """Note another home of a durable subscription."""
+        rivals = self._rivals.setdefault(claim_key(client, name), {})
+        if rivals.get(home.broker) != home:
+            rivals[home.broker] = home
             self._effects.append(Reply(client, Divided(name)))
-        self._send_held(fresh)
 
     def give_up(self, broker: int) -> None:
         """Forget a broker that is not coming back."""

@@ -18,6 +18,11 @@ OnFull: TypeAlias = Literal["refuse", "drop_oldest", "drop_newest", "dead_letter
 tries again. `drop_oldest` and `drop_newest` discard an event and count it. `dead_letter` puts the oldest event among
 the dead letters of the home broker."""
 ON_FULL_POLICIES: Final[tuple[OnFull, ...]] = get_args(OnFull)
+StandbyAway: TypeAlias = Literal["refuse", "degrade"]
+"""What holds while the standby of a durable subscription, or its home, is away. `refuse`: events for it are not
+confirmed, so that each confirmed one is on two disks. `degrade`: they are confirmed as if it had no standby, and reach
+the standby when it is back."""
+STANDBY_AWAY_POLICIES: Final[tuple[StandbyAway, ...]] = get_args(StandbyAway)
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +35,7 @@ class DurableSettings:
     on_full: OnFull | None = None
     expires_after: float | None = None  # seconds without a consumer, after which the subscription ends
     max_deliveries: int | None = None  # of one event without an acknowledgement; it becomes a dead letter then
+    standby_away: StandbyAway | None = None  # of a subscription with a standby; None is `refuse`
 
     def __post_init__(self) -> None:
         for name in ("max_events", "max_bytes", "max_deliveries"):
@@ -38,6 +44,9 @@ class DurableSettings:
                 raise InvalidArgument(f"{name} is a whole number from 1 on, not {value!r:.80}")
         if self.on_full is not None and self.on_full not in ON_FULL_POLICIES:
             raise InvalidArgument(f"on_full is one of {', '.join(ON_FULL_POLICIES)}, not {self.on_full!r:.80}")
+        if self.standby_away is not None and self.standby_away not in STANDBY_AWAY_POLICIES:
+            kinds = ", ".join(STANDBY_AWAY_POLICIES)
+            raise InvalidArgument(f"standby_away is one of {kinds}, not {self.standby_away!r:.80}")
         seconds = self.expires_after
         if seconds is not None and not (type(seconds) in (int, float) and 0 < seconds < inf):
             raise InvalidArgument(f"expires_after is a positive number of seconds, not {seconds!r:.80}")

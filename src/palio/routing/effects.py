@@ -277,7 +277,23 @@ class LinkRecord(NamedTuple):
     data: bytes | None
 
 
-Entry: TypeAlias = Record | Logged | Queued | Finished | LoggedDeadLetter | BrokerStanding | HomeInterest | LinkRecord
+class HomeEpoch(NamedTuple):
+    """The home and the standby of a durable subscription in an epoch (`delivery.standby`); the last record of a name
+    holds, until the subscription ends. `former` is a home that has yet to learn that it is none any more; `address`
+    is how the subscriber named the standby."""
+
+    client: Client
+    name: str
+    epoch: int
+    home: int = 0
+    standby: int | None = None
+    former: int | None = None
+    address: str = ""
+
+
+Entry: TypeAlias = (
+    Record | Logged | Queued | Finished | LoggedDeadLetter | BrokerStanding | HomeInterest | LinkRecord | HomeEpoch
+)
 
 
 class Remembered(NamedTuple):
@@ -291,6 +307,7 @@ class Remembered(NamedTuple):
     window: int = DEDUPLICATION_WINDOW_KEYS  # the most keys there may be
     spilled: tuple[EventId, ...] = ()  # further unfinished events, which are on disk alone
     links: tuple[LinkRecord, ...] = ()
+    epochs: tuple[HomeEpoch, ...] = ()
 
 
 class Persist(NamedTuple):

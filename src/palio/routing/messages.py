@@ -8,11 +8,12 @@ at its content decodes the body once, and passes it on as it came.
 
 from __future__ import annotations
 
-from typing import Annotated, Final, TypeAlias
+from typing import Annotated, Final, Literal, TypeAlias
 
 from msgspec import Meta, Struct
 
 from palio.filters.filter import Filter
+from palio.routing.durable_settings import DurableSettings
 
 # Times and durations in seconds. A bound, whichever, refuses NaN, which would pass every later comparison.
 Time: TypeAlias = Annotated[float, Meta(ge=-1e300)]
@@ -350,6 +351,28 @@ class Holds(Struct, frozen=True, array_like=True, tag=19):
     keys: tuple[Key, ...]
 
 
+NoticeKind: TypeAlias = Literal["hold", "held", "refuse", "check", "end", "fence", "fenced", "rival"]
+
+
+class StandbyNotice(Struct, frozen=True, array_like=True, tag=31):
+    """From one home of a durable subscription to the other (`delivery.standby`), over the brokers between them.
+
+    `to` is the number of a broker, or an address of the one that is asked for the first time. `sender` is where the
+    notice is from, and what is `wanted` and the `settings` go with `hold`.
+    """
+
+    kind: NoticeKind
+    to: str
+    sender: HomeBroker
+    client: str
+    name: str
+    epoch: int
+    wanted: Filter | None = None
+    settings: DurableSettings | None = None
+    reason: str = ""
+    hops: int = 0
+
+
 # Between brokers, in the event lane.
 
 
@@ -459,6 +482,7 @@ Control: TypeAlias = (
     | Seek
     | Found
     | Holds
+    | StandbyNotice
 )
 Message: TypeAlias = Control | Publish | PublishColumns | Watermark
 

@@ -49,6 +49,7 @@ class Clients:
         self._events: dict[EventId, Event] = {}
         self.leases: dict[Subscription, tuple[float, float]] = {}  # length, and end by the virtual clock
         self._numbers = 0
+        self.standbys: dict[Subscription, str] = {}  # that were asked for
         self._asked: dict[tuple[int, int], Event] = {}  # events that are to be confirmed, by broker and number
         self._published = 0
 
@@ -108,7 +109,8 @@ class Clients:
             case Confirmed(name):
                 self.confirmations.setdefault(self._names[at, reply.client, name], now)
             case Cancelled(name):
-                self.cancellations.append(self._names[at, reply.client, name])
+                if (at, reply.client, name) in self._names:  # else it is that of a standby
+                    self.cancellations.append(self._names[at, reply.client, name])
             case Accepted(number):
                 if number:  # an operator's request has none
                     self.history.accepted.add(self._asked[at, number].id)
@@ -141,24 +143,38 @@ class Clients:
             self.completions.append(Completion(subscription, *stretch, deliveries))
 
     def request(
-        self, subscription: Subscription, confirm: Confirm = "no", settings: DurableSettings | None = None
+        self,
+        subscription: Subscription,
+        confirm: Confirm = "no",
+        settings: DurableSettings | None = None,
+        standby: str = "",
     ) -> SubscribeClient:
         name, wanted = str(subscription.number), subscription.wanted
-        return SubscribeClient(name, wanted, confirm, subscription.durable, self._asks_for_completeness, settings)
+        durable, complete = subscription.durable, self._asks_for_completeness
+        return SubscribeClient(name, wanted, confirm, durable, complete, settings, standby)
+
+    def move(self, client: str, name: str, to: int) -> Subscription | None:
+        """Let the client of a durable subscription go on at another broker."""
+        found = next((each for (_, *place), each in self._names.items() if place == [client, name]), None)
+        if found is not None and found.durable:
+            self._names[to, client, name] = found
+            self.history.places[found] = to
+            self.history.guarded.pop(found, None)
+        return found
 
     def unanswered(self, host: Host) -> Iterator[tuple[str, ClientRequest]]:
         """The requests that clients repeat after a crash: all that the disk does not know."""
         kept = {(client, request.name) for client, request in host.disk.read()}
         for subscription, life in self.history.subscriptions.items():
             name, client = str(subscription.number), subscription.client
-            if subscription.at != host.number or (life.ended is None) == ((client, name) in kept):
+            if self.history.place(subscription) != host.number or (life.ended is None) == ((client, name) in kept):
                 continue
             self.history.resume(life)
             if life.ended is not None:
                 life.ended_after, life.ended_at = self.history.rests, self.history.clock()  # only now will it end
                 yield client, UnsubscribeClient(name)
             else:
-                yield client, self.request(subscription)
+                yield client, self.request(subscription, standby=self.standbys.get(subscription, ""))
         for advertisement, life in self.history.advertisements.items():
             name, client = str(advertisement.number), advertisement.client
             if advertisement.at == host.number and (life.ended is None) != ((client, name) in kept):

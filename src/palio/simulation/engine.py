@@ -19,11 +19,13 @@ from palio.routing.combinations import Combination
 from palio.routing.effects import (
     UNWANTED,
     CancelTimer,
+    Client,
     Close,
     Deliver,
     DeliverColumns,
     Drop,
     Fetch,
+    HomeEpoch,
     NotPersisted,
     Persist,
     Persisted,
@@ -238,6 +240,7 @@ class Engine:
         on_deliver: Callable[[int, Deliver], None],
         on_reply: Callable[[int, Reply], None],
         on_crash: Callable[[int], None],
+        on_epoch: Callable[[int, HomeEpoch], None],
         sealing_keys: Mapping[int, Sequence[bytes]],
     ) -> None:
         self.combination = combination
@@ -250,6 +253,7 @@ class Engine:
         self._on_deliver = on_deliver
         self._on_reply = on_reply
         self._on_crash = on_crash
+        self._on_epoch = on_epoch
         chosen = combination.simulation
         drift, skew = chosen.drift, chosen.skew
         self._disk_delay = chosen.disk
@@ -493,13 +497,22 @@ class Engine:
     def _write(self, host: Host, effect: Persist) -> None:
         for record in effect.records:
             host.disk.write(record, self.now)
+            if isinstance(record, HomeEpoch):
+                self._on_epoch(host.number, record)
             if isinstance(record, Queued):
-                # The client is connected, and gets the contents of its queue at once.
-                self._on_deliver(host.number, Deliver((Recipient(record.client, record.names),), record.event))
+                # The client is connected to the home, and gets the contents of its queue at once.
+                names = tuple(each for each in record.names if not self._is_of_standby(host, record.client, each))
+                if names:
+                    self._on_deliver(host.number, Deliver((Recipient(record.client, names),), record.event))
                 continue
             what = record.request if isinstance(record, Record) else record
             detail = str(getattr(what, "wanted", getattr(what, "offered", "")))
             self.trace.record(self.now, host.number, type(what).__name__, detail=detail)
+
+    def _is_of_standby(self, host: Host, client: Client, name: str) -> bool:
+        """Whether a queue is that of a standby, or of one that has been told to end it."""
+        epoch = host.disk.epochs.get((client, name))
+        return not host.disk.knows(client, name) or (epoch is not None and epoch.home != host.number)
 
     def _set_timer(self, host: Host, effect: SetTimer) -> None:
         setting = host.timers[effect.name] = host.timers.get(effect.name, 0) + 1

@@ -118,6 +118,8 @@ class Publication:
     owed: tuple[Subscription, ...] = ()
     """The durable subscriptions that were known where it was accepted, should it be confirmed."""
     time: float = 0.0
+    guarded: tuple[Subscription, ...] = ()
+    """Those of them whose standby was known there."""
 
 
 @dataclass(slots=True)
@@ -149,6 +151,10 @@ class History:
     """The ids of events that a full disk refused after they were published; publishers repeat them."""
     accepted: set[str] = field(default_factory=set)
     """The ids of events that were confirmed."""
+    places: dict[Subscription, int] = field(default_factory=dict)
+    """Where durable subscriptions are at home whose standby was promoted."""
+    guarded: dict[Subscription, set[int]] = field(default_factory=dict)
+    """The brokers at which the standby of each durable subscription was known at some rest, unless it is promoted."""
     settled: dict[Subscription, set[int]] = field(default_factory=dict)
     """The brokers at which each durable subscription was known at some rest."""
 
@@ -161,13 +167,23 @@ class History:
             for subscription, brokers in self.settled.items():
                 if self.subscriptions[subscription].made == _NOT_YET:
                     continue
-                here = labels[subscription.at]
+                here = labels[self.place(subscription)]
                 brokers.update(at for at, label in enumerate(labels) if label == here is not None)
+
+    def place(self, subscription: Subscription) -> int:
+        """The home of a subscription."""
+        return self.places.get(subscription, subscription.at)
 
     def owed(self, at: int) -> tuple[Subscription, ...]:
         """The durable subscriptions that are known at a broker and not ended."""
         lives = self.subscriptions
         return tuple(each for each, brokers in self.settled.items() if at in brokers and lives[each].ended is None)
+
+    def guard(self, subscription: Subscription, labels: Sequence[int | None]) -> None:
+        """Note that a durable subscription has a standby, which all brokers joined to its home know."""
+        here = labels[self.place(subscription)]
+        joined = {at for at, label in enumerate(labels) if label == here is not None}
+        self.guarded.setdefault(subscription, set()).update(joined)
 
     def next(self) -> int:
         self.operations += 1

@@ -17,6 +17,7 @@ from palio.routing.effects import (
     Fetch,
     Fetched,
     Finished,
+    HomeEpoch,
     HomeInterest,
     LinkRecord,
     Logged,
@@ -46,6 +47,7 @@ class Disk:
         "_standings",
         "_unfinished",
         "dead_letters",
+        "epochs",
         "log",
         "queues",
     )
@@ -59,6 +61,7 @@ class Disk:
         self._unfinished: dict[EventId, Logged] = {}
         self.log: list[tuple[float, Publish]] = []
         self.dead_letters: list[Publish] = []
+        self.epochs: dict[tuple[Client, str], HomeEpoch] = {}
         self.queues: dict[tuple[Client, str], list[Publish]] = {}
 
     def write(self, entry: Entry, now: float = 0.0) -> None:
@@ -69,6 +72,8 @@ class Disk:
                 self._requests[client, "offers", request.name] = request
             case Record(client, UnsubscribeClient() as request):
                 self._requests.pop((client, "wants", request.name), None)
+                self.queues.pop((client, request.name), None)
+                self.epochs.pop((client, request.name), None)
             case Record(client, UnadvertiseClient() as request):
                 self._requests.pop((client, "offers", request.name), None)
             case Logged(event, _, key):
@@ -87,6 +92,8 @@ class Disk:
                 self._interests[broker, bucket] = entry
             case LinkRecord():
                 write_row(self._links, entry)
+            case HomeEpoch(client, name):
+                self.epochs[client, name] = entry
             case LoggedDeadLetter(id):
                 self.dead_letters.append(self._unfinished[id].event)
 
@@ -96,8 +103,9 @@ class Disk:
         standings, interests = tuple(self._standings.values()), tuple(self._interests.values())
         unfinished = tuple(self._unfinished.values())
         first, spilled = unfinished[:RECOVERED_EVENTS], tuple(each.event.id for each in unfinished[RECOVERED_EVENTS:])
-        links = tuple(self._links.values())
-        return Remembered(records, first, tuple(self._seen), standings, interests, spilled=spilled, links=links)
+        links, epochs = tuple(self._links.values()), tuple(self.epochs.values())
+        seen = tuple(self._seen)
+        return Remembered(records, first, seen, standings, interests, spilled=spilled, links=links, epochs=epochs)
 
     def unfinished_events(self) -> Iterator[str]:
         """The ids of the confirmed events that are not known to be in all their queues."""
@@ -159,6 +167,7 @@ class Host:
         "incarnation",
         "is_corrupted",
         "is_disk_full",
+        "is_lost",
         "node",
         "number",
         "rate",
@@ -180,5 +189,6 @@ class Host:
         self.fuse: int | None = None  # effects that are carried out before a crash
         self.is_corrupted = False  # since its start, with an upkeep that does not mend tables
         self.is_disk_full = False
+        self.is_lost = False  # with its disk
         self.slowness = 0.0  # seconds for each batch of inputs
         self.busy_until = 0.0  # when the last batch of a slow broker is handled

@@ -22,6 +22,7 @@ from palio.routing.client_messages import (
     Confirm,
     ForgetClient,
     Past,
+    PromoteClient,
     Refused,
     ReplayClient,
     UnadvertiseClient,
@@ -30,7 +31,7 @@ from palio.routing.client_messages import (
 from palio.routing.codec import decode_event
 from palio.routing.combinations import Combination
 from palio.routing.durable_settings import DurableSettings
-from palio.routing.effects import Deliver, QueueFree, QueueFull, Reply, Requested
+from palio.routing.effects import Deliver, HomeEpoch, QueueFree, QueueFull, Recipient, Reply, Requested
 from palio.routing.forwarding.precomputed_headers import TableSnapshot
 from palio.routing.strategies import (
     CrashLog,
@@ -48,7 +49,7 @@ from palio.simulation.engine import DueCall, Engine
 from palio.simulation.fault_injection import FaultInjector
 from palio.simulation.faults import Faults, FaultSchedule, scheduled
 from palio.simulation.history import Advertisement, Completion, Delivery, History, Publication, Subscription
-from palio.simulation.hosts import Host
+from palio.simulation.hosts import Disk, Host
 from palio.simulation.links import Edge
 from palio.simulation.observation import ObservedNetwork
 from palio.simulation.oracle import Verdict, judge
@@ -128,7 +129,14 @@ class Network(ObservedNetwork):
         self._wrong_until = -inf  # tables that were corrupted are right again by then
         self._parts: tuple[int, ...] | None = None
         self._engine = Engine(
-            topology, self.combination, seed, self._on_deliver, self._on_reply, self._on_crash, sealing_keys or {}
+            topology,
+            self.combination,
+            seed,
+            self._on_deliver,
+            self._on_reply,
+            self._on_crash,
+            self._on_epoch,
+            sealing_keys or {},
         )
         self.history.clock = lambda: self._engine.now
         self._injector = FaultInjector(self, self._engine, self.faults, self._fill_disk)
@@ -211,6 +219,9 @@ class Network(ObservedNetwork):
         # Only where the network came to rest: the oracle demands nothing of requests that are still under way.
         if self._engine.run(until):
             self.history.rest(self._joined)
+            for subscription in self._clients.standbys:
+                if self.standby(subscription) is not None:
+                    self.history.guard(subscription, self._joined())
             self._unsettled = False
 
     def cut(self, link: tuple[int, int]) -> None:
@@ -270,12 +281,17 @@ class Network(ObservedNetwork):
         else:
             self.add_link(link, delay)
 
-    def crash(self, broker: int, after: int = 0) -> None:
-        """Crash a broker: now, or after it has carried out some more effects."""
+    def crash(self, broker: int, after: int = 0, *, disk: bool = True) -> None:
+        """Crash a broker: now, or after it has carried out some more effects. One that loses its `disk` as well does
+        not come back: what is put in its place is another broker (`add_broker`)."""
         host = self._host(broker)
         if type(after) is not int or after < 0:
             raise InvalidArgument(f"a broker crashes after some effects from 0 on, not {after!r:.80}")
+        if after and not disk:
+            raise InvalidArgument("a broker loses its disk now, not after some effects")
         self._disturb()
+        if not disk:
+            host.is_lost, host.disk = True, Disk()
         if after:
             host.fuse = after
         else:
@@ -287,6 +303,8 @@ class Network(ObservedNetwork):
         host = self._known(broker)
         if host.node is not None:
             raise InvalidArgument(f"broker {broker} is running")
+        if host.is_lost:
+            raise InvalidArgument(f"broker {broker} was lost with its disk; add_broker makes another one in its place")
         self._disturb()
         self._engine.start(host)
         self._repeat_requests(broker)
@@ -337,6 +355,7 @@ class Network(ObservedNetwork):
         client: str = _APPLICATION,
         durable: bool = False,
         settings: DurableSettings | None = None,
+        standby: int | None = None,
         on_delivery: Callable[[Delivery], None] | None = None,
         lease: float | None = None,
     ) -> Subscription:
@@ -344,8 +363,9 @@ class Network(ObservedNetwork):
 
         With `confirm`, `confirmations` will have the time at which the broker had stored it (`edge`) or at which all
         brokers knew that it was joined to then (`network`); links come up when a network first runs. A `durable` one
-        has a queue on the broker's disk, see `queue`, with its `settings`. `on_delivery` is called with each delivery
-        as it comes; it may look at the network, and not change it.
+        has a queue on the broker's disk, see `queue`, with its `settings`, and perhaps another one at a `standby`,
+        which can take over, see `promote`. `on_delivery` is called with each delivery as it comes; it may look at the
+        network, and not change it.
 
         With a `lease` of some seconds the broker ends the subscription so long after `subscribe` or `extend`, whatever
         the tables; `run()` does not wait for that, `run(seconds)` does. A durable one has no lease.
@@ -360,10 +380,15 @@ class Network(ObservedNetwork):
             raise InvalidArgument(self.combination.durable_refusal)
         wanted = where if isinstance(where, Filter) else Filter.parse(where, language=language)
         host = self._edge_host(at)
+        if standby is not None and (not durable or self._edge_host(standby) is host):
+            raise InvalidArgument("a standby is another broker than the home, of a durable subscription")
         made = self._clients.subscription(at, wanted, client, durable)
         if on_delivery is not None:
             self._clients.listeners[made] = on_delivery
-        self._change(host, client, self._clients.request(made, confirm, settings))
+        if standby is not None:
+            self._clients.standbys[made] = str(standby)
+        request = self._clients.request(made, confirm, settings, self._clients.standbys.get(made, ""))
+        self._change(host, client, request)
         if lease is not None:
             self._begin_lease(made, float(lease))
         return made
@@ -404,7 +429,7 @@ class Network(ObservedNetwork):
 
     def unsubscribe(self, subscription: Subscription) -> None:
         """End a subscription."""
-        host = self._host(_made(subscription, Subscription, "subscribe").at)
+        host = self._host(self.history.place(_made(subscription, Subscription, "subscribe")))
         life = self.history.subscriptions.get(subscription)
         if life is None or life.ended is not None:
             raise InvalidArgument(f"there is no {subscription}")
@@ -478,9 +503,11 @@ class Network(ObservedNetwork):
         operation = self.history.next()
         components = self._components()
         owed = self.history.owed(at) if confirm else ()
+        guarded = tuple(each for each in owed if at in self.history.guarded.get(each, ()))
         after = self.history.rests
         published = [
-            Publication(event, at, client, operation, after, components, confirm, owed, self.now) for event in named
+            Publication(event, at, client, operation, after, components, confirm, owed, self.now, guarded)
+            for event in named
         ]
         self.history.publications += published
         self._engine.handle(host, requests)
@@ -498,14 +525,14 @@ class Network(ObservedNetwork):
 
     def queue(self, subscription: Subscription) -> list[Event]:
         """The events in the queue of a durable subscription, on the disk of its broker."""
-        at = _made(subscription, Subscription, "subscribe").at
+        at = self.history.place(_made(subscription, Subscription, "subscribe"))
         kept = self._engine.hosts[at].disk.queues.get((subscription.client, str(subscription.number)), [])
         return [decode_event(each.body) for each in kept]
 
     def set_queue_full(self, subscription: Subscription, is_full: bool) -> None:
         """Let the queue of a durable subscription refuse events, or take them again; that of another one hold the
         publishers of its events back, at other brokers for 10 seconds at most."""
-        at = _made(subscription, Subscription, "subscribe").at
+        at = self.history.place(_made(subscription, Subscription, "subscribe"))
         owner = subscription.client, str(subscription.number)
         self._unsettled = True
         self._engine.handle(self._host(at), [QueueFull(*owner, _BLOCK_SECONDS) if is_full else QueueFree(*owner)])
@@ -545,6 +572,32 @@ class Network(ObservedNetwork):
         if not isinstance(broker, int):
             raise InvalidArgument(f"a broker is named by its number, not {broker!r:.80}")
         self._change(self._host(at), _OPERATOR, ForgetClient(broker))
+
+    def standby(self, subscription: Subscription) -> int | None:
+        """The standby of a durable subscription, as the disk of its home has it."""
+        place = self.history.place(_made(subscription, Subscription, "subscribe"))
+        epoch = self._engine.hosts[place].disk.epochs.get((subscription.client, str(subscription.number)))
+        return None if epoch is None else epoch.standby
+
+    def promote(self, subscription: Subscription) -> None:
+        """Make the standby of a durable subscription its home, as an operator there. Its client goes on at that broker,
+        and gets all again that waits in the queue."""
+        name, client = str(_made(subscription, Subscription, "subscribe").number), subscription.client
+        epochs = ((host, host.disk.epochs.get((client, name))) for host in self._engine.hosts)
+        standbys = [host for host, epoch in epochs if epoch is not None and epoch.home != host.number]
+        if not standbys:
+            raise InvalidArgument(f"{subscription} has no standby")
+        # Of several the one that was a standby last; an older one has yet to learn that it is none any more.
+        last = max(standbys, key=lambda host: host.disk.epochs[client, name].epoch)
+        self._change(self._host(last.number), _OPERATOR, PromoteClient(client, name))
+
+    def _on_epoch(self, at: int, epoch: HomeEpoch) -> None:
+        if epoch.home != at or epoch.former is None:
+            return
+        moved = self._clients.move(epoch.client, epoch.name, at)
+        if moved is not None:
+            for event in self._engine.hosts[at].disk.queues.get((epoch.client, epoch.name), []):
+                self._on_deliver(at, Deliver((Recipient(epoch.client, (epoch.name,)),), event))
 
     def entry_table(self, at: int) -> TableSnapshot:
         """The tables of a broker, for a job that writes the headers of events in its stead."""

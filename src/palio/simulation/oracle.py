@@ -10,7 +10,9 @@ missing until they must have become right.
 
 A confirmed event *must* be in the queue of each durable subscription that was known, at some rest, where it was
 accepted, whatever broke before or since; once the network has come to rest with both brokers joined again it is there,
-exactly once. Until then, and for other subscriptions, it is under way for as long as it takes, and *may* come.
+exactly once; again where the standby of the subscription was promoted. With a standby it must be there although the
+broker that accepted it is lost with its disk. Until then, and for other subscriptions, it is under way for as long as
+it takes, and *may* come.
 """
 
 from __future__ import annotations
@@ -90,7 +92,11 @@ def expectation(
     if not subscription.wanted.matches(publication.event) or _was_over(history, publication, life):
         return "must not"
     if publication.confirm and _is_owed(history, publication, subscription, life):
-        return "must" if joined and joined[subscription.at] == joined[publication.at] is not None else "may"
+        place = history.place(subscription)
+        if not joined or joined[place] is None:
+            return "may"
+        # With a standby it is on the disks of both homes, whatever has become of the broker that accepted it.
+        return "must" if subscription in publication.guarded or joined[place] == joined[publication.at] else "may"
     # Made at a later rest. A confirmed event may still be in the log, and be tried again after the subscription came.
     if life.made_after > publication.after:
         return "may" if publication.confirm else "must not"
@@ -121,6 +127,8 @@ def _is_owed(history: History, publication: Publication, subscription: Subscript
 def _may_repeat(history: History, publication: Publication, subscription: Subscription) -> bool:
     """Whether an event may come twice: the subscriber's broker crashed, and it is not in a durable queue."""
     if publication.after in history.corrupted:
+        return True
+    if subscription in history.places:
         return True
     if publication.confirm:
         return not subscription.durable and any(

@@ -22,8 +22,8 @@ from palio.network.store.interface import (
 from palio.network.store.memory import MemoryStore
 from palio.network.store.sqlite import SqliteStore
 from palio.routing import codec
-from palio.routing.client_messages import AdvertiseClient, UnadvertiseClient, UnsubscribeClient
-from palio.routing.effects import BrokerStanding, Finished, LinkRecord, Record
+from palio.routing.client_messages import AdvertiseClient, SubscribeClient, UnadvertiseClient, UnsubscribeClient
+from palio.routing.effects import BrokerStanding, Finished, HomeEpoch, LinkRecord, Record
 from tests.network.store.making import event, logged, queued, subscribed
 
 Make = Callable[..., Store]
@@ -117,6 +117,19 @@ def test_the_rows_of_the_recovery_database_come_back(make: Make) -> None:
     store.close()
     rows = [LinkRecord(7, 1, b"a", b"4"), LinkRecord(7, 2, b"a", b"3"), LinkRecord(8, 1, b"c", b"6")]
     assert sorted(store.open().links) == rows
+    store.close()
+
+
+def test_the_homes_of_a_durable_subscription_come_back_until_it_ends(make: Make) -> None:
+    store = make()
+    first = HomeEpoch("desk", "a", 1, 7, 9, None, "palio://there")
+    store.write([Record("desk", SubscribeClient("a", Filter.everything, durable=True)), first])
+    store.write([HomeEpoch("desk", "b", 1, 7, 9), HomeEpoch("desk", "b", 2, 9, None, 7)])
+    store.close()
+    assert store.open().epochs == (first, HomeEpoch("desk", "b", 2, 9, None, 7))
+    store.write([Record("desk", UnsubscribeClient("a"))])
+    store.close()
+    assert store.open().epochs == (HomeEpoch("desk", "b", 2, 9, None, 7),)
     store.close()
 
 

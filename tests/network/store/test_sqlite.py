@@ -167,6 +167,7 @@ def test_a_store_of_the_first_version_is_brought_up_to_date(tmp_path: Path) -> N
     with closing(sqlite3.connect(tmp_path / DATABASE_FILE)) as connection:
         connection.executescript(
             "ALTER TABLE queue DROP COLUMN time; DROP TABLE interests; DROP TABLE failed_deliveries; DROP TABLE links;"
+            " DROP TABLE epochs;"
             " ALTER TABLE records DROP COLUMN digest; ALTER TABLE records DROP COLUMN parser; PRAGMA user_version = 1;"
         )
     store = opened(tmp_path)

@@ -150,6 +150,7 @@ class Server:
             window,
             recovered.spilled,
             recovered.links,
+            recovered.epochs,
         )
         wall = time.time if self.settings.stamps else None
         random = self._random.random

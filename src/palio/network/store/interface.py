@@ -15,7 +15,7 @@ from typing import Final, NamedTuple, Protocol, TypeAlias
 from palio.errors import PalioError
 from palio.network.settings_validation import check_minimum
 from palio.routing.durable_settings import DurableSettings, OnFull
-from palio.routing.effects import BrokerStanding, Client, Entry, HomeInterest, LinkRecord, Logged, Record
+from palio.routing.effects import BrokerStanding, Client, Entry, HomeEpoch, HomeInterest, LinkRecord, Logged, Record
 from palio.routing.messages import EventId, Publish
 
 
@@ -85,6 +85,7 @@ class Recovered(NamedTuple):
     interests: tuple[HomeInterest, ...] = ()  # what each home announced last
     spilled: tuple[EventId, ...] = ()  # the other such events, which stay on disk until they are asked for
     links: tuple[LinkRecord, ...] = ()  # the recovery database
+    epochs: tuple[HomeEpoch, ...] = ()  # the homes of durable subscriptions that have or had a standby
 
 
 class Acknowledged(NamedTuple):

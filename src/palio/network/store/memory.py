@@ -42,6 +42,7 @@ from palio.routing.effects import (
     BrokerStanding,
     Client,
     Finished,
+    HomeEpoch,
     HomeInterest,
     LinkRecord,
     Logged,
@@ -74,6 +75,7 @@ class MemoryStore:
         self._homes: dict[int, BrokerStanding] = {}
         self._interests: dict[tuple[int, int], HomeInterest] = {}
         self._links: dict[tuple[int, int, bytes], LinkRecord] = {}
+        self._epochs: dict[tuple[Client, str], HomeEpoch] = {}
         self._seen: deque[bytes] = deque(maxlen=self._retention.duplicates)
         self._queues: dict[tuple[Client, str], MemoryQueue] = {}
         self._number = 0
@@ -93,6 +95,7 @@ class MemoryStore:
             tuple(self._homes.values()),
             tuple(self._interests.values()),
             links=tuple(self._links.values()),
+            epochs=tuple(self._epochs.values()),
         )
 
     def submit(self, entries: Sequence[Writable], answer: OnWritten) -> None:
@@ -173,6 +176,8 @@ class MemoryStore:
                 self._interests[broker, bucket] = entry
             case LinkRecord():
                 write_row(self._links, entry)
+            case HomeEpoch(client, name):
+                self._epochs[client, name] = entry
             case BrokerStanding(broker):
                 self._homes[broker] = entry
             case Acknowledged(client, name, numbers):
@@ -223,6 +228,7 @@ class MemoryStore:
             case UnsubscribeClient(name=name):
                 self._records.pop((client, "wants", name), None)
                 self._queues.pop((client, name), None)
+                self._epochs.pop((client, name), None)
             case UnadvertiseClient(name=name):
                 self._records.pop((client, "offers", name), None)
 

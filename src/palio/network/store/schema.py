@@ -6,7 +6,7 @@ number in `held`. The failed deliveries of an event are counted apart, in `faile
 the rows of `queue` stay short. Duplicate keys are packed, one row for those of a transaction. Totals over many rows are
 kept in `counts`, one row, so that opening need not count. The `digest` of a record is that of its filter, as the
 version of Palio in `parser` computes it, so that opening need not parse. The rows of `links` are the recovery database
-(`routing.upkeep.recovery`).
+(`routing.upkeep.recovery`), those of `epochs` the homes of durable subscriptions (`routing.delivery.standby`).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from typing import Final, Literal
 from palio.errors import StoreError, StoreFull
 
 Safety = Literal["durable", "relaxed"]
-VERSION: Final = 6
+VERSION: Final = 7
 _APPLICATION: Final = 0x50414C49  # "PALI"
 _MIN_SQLITE_VERSION: Final = (3, 35)
 _MIN_FREE_BYTES: Final = 1024 * 1024
@@ -52,6 +52,10 @@ CREATE TABLE interests (
 CREATE TABLE links (
     neighbour INTEGER NOT NULL, part INTEGER NOT NULL, key BLOB NOT NULL, data BLOB NOT NULL,
     PRIMARY KEY (neighbour, part, key)
+) WITHOUT ROWID;
+CREATE TABLE epochs (
+    client TEXT NOT NULL, name TEXT NOT NULL, epoch INTEGER NOT NULL, home INTEGER NOT NULL, standby INTEGER,
+    former INTEGER, address TEXT NOT NULL, PRIMARY KEY (client, name)
 ) WITHOUT ROWID;
 CREATE TABLE seen (upto INTEGER PRIMARY KEY, keys BLOB NOT NULL);
 CREATE TABLE held (number INTEGER PRIMARY KEY, data BLOB NOT NULL);
@@ -96,6 +100,12 @@ _MIGRATIONS: Final[tuple[str, ...]] = (
     CREATE TABLE links (
         neighbour INTEGER NOT NULL, part INTEGER NOT NULL, key BLOB NOT NULL, data BLOB NOT NULL,
         PRIMARY KEY (neighbour, part, key)
+    ) WITHOUT ROWID;
+    """,
+    """
+    CREATE TABLE epochs (
+        client TEXT NOT NULL, name TEXT NOT NULL, epoch INTEGER NOT NULL, home INTEGER NOT NULL, standby INTEGER,
+        former INTEGER, address TEXT NOT NULL, PRIMARY KEY (client, name)
     ) WITHOUT ROWID;
     """,
 )

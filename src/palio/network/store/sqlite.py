@@ -43,7 +43,7 @@ from palio.network.store.transaction import (
 from palio.network.store.writer import MICROSECONDS, Writer
 from palio.routing import codec
 from palio.routing.client_messages import AdvertiseClient, SubscribeClient
-from palio.routing.effects import BrokerStanding, Client, HomeInterest, LinkRecord, Logged, Record
+from palio.routing.effects import BrokerStanding, Client, HomeEpoch, HomeInterest, LinkRecord, Logged, Record
 from palio.routing.messages import EventId, Publish
 
 
@@ -213,7 +213,10 @@ def _recover(connection: sqlite3.Connection, ledger: Ledger, duplicates: int) ->
     seen = read_duplicate_keys(connection, duplicates)
     interests = tuple(map(HomeInterest._make, connection.execute("SELECT * FROM interests ORDER BY broker, bucket")))
     links = tuple(map(LinkRecord._make, connection.execute("SELECT * FROM links ORDER BY neighbour, part, key")))
-    return Recovered(node, incarnation, records, tuple(unfinished), seen, homes, interests, tuple(spilled), links)
+    epochs = tuple(map(HomeEpoch._make, connection.execute("SELECT * FROM epochs ORDER BY client, name")))
+    return Recovered(
+        node, incarnation, records, tuple(unfinished), seen, homes, interests, tuple(spilled), links, epochs
+    )
 
 
 def _read_records(connection: sqlite3.Connection) -> tuple[Record, ...]:

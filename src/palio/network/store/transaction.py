@@ -41,6 +41,7 @@ from palio.routing.effects import (
     BrokerStanding,
     Client,
     Finished,
+    HomeEpoch,
     HomeInterest,
     LinkRecord,
     Logged,
@@ -53,6 +54,13 @@ from palio.routing.messages import EventId, Publish
 QueueKey: TypeAlias = tuple[Client, str]
 # By which a stored digest is known to be the one that this program would compute.
 PARSER_VERSION: Final = f"{__version__}/{codec.CANONICAL_TEXT_VERSION}"
+
+# Records of which the last one holds, by their first columns.
+_REPLACEMENTS: Final[dict[type, str]] = {
+    BrokerStanding: "INSERT OR REPLACE INTO homes VALUES (?, ?, ?)",
+    HomeInterest: "INSERT OR REPLACE INTO interests VALUES (?, ?, ?, ?)",
+    HomeEpoch: "INSERT OR REPLACE INTO epochs VALUES (?, ?, ?, ?, ?, ?, ?)",
+}
 
 
 @dataclass(slots=True)
@@ -193,10 +201,8 @@ class Transaction:
                     self._finish(each.event)
                 case LoggedDeadLetter():
                     self._bury_logged(each)
-                case BrokerStanding():
-                    self._connection.execute("INSERT OR REPLACE INTO homes VALUES (?, ?, ?)", each)
-                case HomeInterest():
-                    self._connection.execute("INSERT OR REPLACE INTO interests VALUES (?, ?, ?, ?)", each)
+                case BrokerStanding() | HomeInterest() | HomeEpoch():
+                    self._connection.execute(_REPLACEMENTS[type(each)], each)
                 case LinkRecord():
                     self._write_link(each)
                 case Acknowledged():
@@ -473,6 +479,7 @@ class Transaction:
                 self._put_record(client, "offers", name, codec.encode(request), request.offered.digest, PARSER_VERSION)
             case UnsubscribeClient(name=name):
                 self._delete_record(client, "wants", name)
+                self._connection.execute("DELETE FROM epochs WHERE client = ? AND name = ?", (client, name))
                 self._abandon((client, name))
                 self._settings[client, name] = None
             case UnadvertiseClient(name=name):

@@ -42,6 +42,7 @@ from palio.routing.effects import (
     Entry,
     Fetched,
     Finished,
+    HomeEpoch,
     HomeInterest,
     Logged,
     NotPersisted,
@@ -51,7 +52,7 @@ from palio.routing.effects import (
     Remembered,
     SetTimer,
 )
-from palio.routing.messages import LOCAL, Acknowledge, DeliveryTag, EventId, Publish, Reach
+from palio.routing.messages import LOCAL, Acknowledge, AttemptOutcome, DeliveryTag, EventId, Key, Publish, Reach
 
 RETRY_TIMER: Final = "retry"
 _RETRY_SECONDS: Final = 0.5  # until events whose attempt was not whole are tried again, where all are in reach
@@ -65,6 +66,7 @@ class DurableDelivery:
         "_echo_answered",
         "_echo_asked",
         "_effects",
+        "_guards_reviewed",
         "_incarnation",
         "_is_heard_refused",
         "_is_timed",
@@ -74,8 +76,10 @@ class DurableDelivery:
         "_reach_version",
         "_short",
         "_tokens",
+        "_unpaired",
         "_writing",
         "blocked",
+        "epochs",
         "expected",
         "has_durable",
         "interests",
@@ -113,18 +117,21 @@ class DurableDelivery:
             tokens,
             effects,
         )
-        self._short: set[EventId] = set()  # events routed in this batch that cannot reach all that want them
+        self._short: set[EventId] = set()  # events under way that cannot reach all that want them
+        self._unpaired: set[EventId] = set()  # those for a subscription of which one home alone is known
         self.queues = DurableQueues(window, effects)
-        self._attempts = DeliveryAttempts(self._log.on_attempt_ended, effects)
+        self._attempts = DeliveryAttempts(self._on_attempt_ended, effects)
         self.reachable = ReachableBrokers(effects)
         self.expected = ExpectedBrokers(remembered.homes)
         self._needs_echo = combination.advertisements and combination.propagation != "flooding"
         # Versions of reachability for which an echo was started, and for which one is complete.
         self._echo_asked = self._echo_answered = 0
         self._reach_version = 0
+        self._guards_reviewed: dict[Key, DurableInterest] = {}
         self._is_timed = False
         self._is_heard_refused = False  # by the disk: records of other brokers
         self._writing: dict[int, list[Entry]] = {}
+        self.epochs = {(each.client, each.name): each for each in remembered.epochs}
         self.has_durable = False  # a plain attribute: it is read for every event
         # A broker with unfinished events routes them in its first batch, without any input for them.
         self.is_dirty = bool(remembered.homes or remembered.unfinished or remembered.spilled)
@@ -198,13 +205,33 @@ class DurableDelivery:
         self.queues.set_durable(client, name, settings)
         self.has_durable = True
         self.is_dirty = True
-        self.interests.set_own(DurableInterest(claim_key(client, name), wanted, settings.on_full or "refuse"))
+        self._set_interest(client, name, wanted, settings)
         self._become(IS_HOME)
+
+    def set_epoch(self, epoch: HomeEpoch, wanted: Filter) -> None:
+        """Note which homes a subscription that is durable here has from now on; all brokers are told."""
+        self.epochs[epoch.client, epoch.name] = epoch
+        settings = self.queues.settings(epoch.client, epoch.name)
+        if settings is not None:
+            self.is_dirty = True
+            self._set_interest(epoch.client, epoch.name, wanted, settings)
+
+    def _set_interest(self, client: Client, name: str, wanted: Filter, settings: DurableSettings) -> None:
+        on_full = settings.on_full or "refuse"
+        known = self.epochs.get((client, name))
+        interest = DurableInterest(claim_key(client, name), wanted, on_full)
+        if known is not None:
+            is_required = (settings.standby_away or "refuse") == "refuse"
+            interest = DurableInterest(
+                interest.key, wanted, on_full, False, known.epoch, known.home, known.standby, is_required
+            )
+        self.interests.set_own(interest)
 
     def end_durable(self, client: Client, name: str) -> None:
         """Note that a subscription is not durable here, or not any more."""
         if self.queues.is_durable(client, name):
             self.queues.set_durable(client, name, None)
+            self.epochs.pop((client, name), None)
             self.has_durable = len(self.queues) > 0
             self.is_dirty = True
             self.interests.remove_own(claim_key(client, name))
@@ -252,7 +279,9 @@ class DurableDelivery:
 
     def standing_of(self, broker: int) -> int | None:
         """The last standing of an expected broker that is out of reach."""
-        return self.expected.standing(broker) if broker not in self.reachable else None
+        if broker in self.reachable:
+            return None
+        return self.expected.standing(broker) or (0 if broker in self.interests.partners() else None)
 
     # Routing
 
@@ -270,11 +299,26 @@ class DurableDelivery:
             for each, found in zip(arrivals, self.interests.find_away([each.event for each in arrivals]), strict=True):
                 if self.interests.is_out_of_reach(found):
                     self._short.add(each.message.id)
+        if self._log.guarded:
+            for each in arrivals:
+                if not self.interests.are_paired(self._log.guards_of(each.message.id)):
+                    self._unpaired.add(each.message.id)
         return arrivals
+
+    def _on_attempt_ended(self, attempt: AttemptOutcome) -> None:
+        id = attempt.id
+        is_short, is_unpaired = id in self._short, id in self._unpaired
+        self._short.discard(id)
+        self._unpaired.discard(id)
+        whole = attempt.whole and not is_short and not is_unpaired
+        self._log.on_attempt_ended(msgspec.structs.replace(attempt, whole=whole), attempt.whole and not is_unpaired)
 
     def _update_away(self) -> None:
         if self.interests.set_away(self.missing, self.not_writing):
             self._log.on_away_changed()
+        if self._log.guarded and (guards := self.interests.guards()) is not self._guards_reviewed:
+            self._guards_reviewed = guards
+            self._log.review_guards()
 
     def on_routed(self, arrival: Arrival, links: Sequence[int], recipients: Sequence[Recipient]) -> None:
         """Deliver an event that was sent on over `links` to this broker's own clients, and track its attempt."""
@@ -285,8 +329,7 @@ class DurableDelivery:
             return
         identity, attempt = event.kept.identity, event.kept.attempt
         # Only the broker that accepted an event knows all home brokers that it must reach.
-        is_whole = arrival.interface != LOCAL or (self._has_echo and event.id not in self._short)
-        self._short.discard(event.id)
+        is_whole = arrival.interface != LOCAL or self._has_echo
         # Where a queue is full the attempt ends as not whole, and the broker that accepted the event retries for that
         # queue: nothing is held in memory here.
         is_whole = self.queues.take_durable(recipients, event, identity, arrival.interface) and is_whole
@@ -435,7 +478,12 @@ class DurableDelivery:
     @property
     def missing(self) -> list[int]:
         """The home brokers that are out of reach."""
-        return self.expected.missing(self.reachable)
+        missing = self.expected.missing(self.reachable)
+        if not self.interests.has_epochs:
+            return missing
+        # One that had a standby before anybody heard of it is known by its standby.
+        partners = (each for each in self.interests.partners() if not self.reachable.is_home(each))
+        return sorted({*missing, *partners})
 
     @property
     def not_writing(self) -> list[int]:

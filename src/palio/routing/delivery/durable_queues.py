@@ -19,7 +19,7 @@ from typing import Final
 from palio.routing.delivery.event_log import DeduplicationWindow, part_key, queue_key
 from palio.routing.durable_settings import DurableSettings
 from palio.routing.effects import BrokerStanding, Client, Deliver, Drop, Effect, Queued, Recipient, Send
-from palio.routing.messages import EventId, Key, Publish, Reach
+from palio.routing.messages import LOCAL, EventId, Key, Publish, Reach
 
 _QUEUE_FULL: Final = "the queue of a subscription is full"  # of a drop
 _MAX_WATCHED_SOURCES: Final = 1_024  # incarnations of brokers whose order is watched
@@ -207,6 +207,10 @@ class ReachableBrokers:
 
     def __contains__(self, broker: int) -> bool:
         return broker in self._behind
+
+    def links_to(self, broker: int) -> tuple[int, ...]:
+        """The links behind which a broker is."""
+        return tuple(sorted(link for link in self._behind.get(broker, ()) if link != LOCAL))
 
     def is_home(self, broker: int) -> bool:
         """Whether a broker can be reached as a home broker."""

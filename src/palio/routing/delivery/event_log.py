@@ -1,9 +1,10 @@
 """Event log: what a broker owes for the events that it has confirmed.
 
 An event is confirmed to its publisher when it is in the log on disk, and finished when one attempt to deliver it was
-whole (`delivery_attempts`). What cannot be delivered now waits in the spill, bounded for each durable subscription that
-it is for: where that is full, the policy of the subscription decides whether publishers are refused for now or events
-are dropped, and it decides about events for that subscription alone.
+whole (`delivery_attempts`). One for a durable subscription with a standby is confirmed only when both homes of that
+have it on disk, so that it outlives the disk of this broker too (`standby`). What cannot be delivered now waits in the
+spill, bounded for each durable subscription that it is for: where that is full, the policy of the subscription decides
+whether publishers are refused for now or events are dropped, and it decides about events for that subscription alone.
 
 Log and queues share one `DeduplicationWindow`: an event is logged once and queued once, however often its publisher or
 a broker sends it.
@@ -107,6 +108,15 @@ class LogBounds(NamedTuple):
     under_way: int
 
 
+class _Guarded(NamedTuple):
+    """An event that is logged and not confirmed yet: the subscriptions with a standby that it is for, and the clients
+    to answer. `id` is None where it may be one of those that an earlier life left on disk."""
+
+    id: EventId | None
+    guards: tuple[Key, ...]
+    confirming: list[tuple[Client, int]]
+
+
 class EventLog:
     """The events that one broker accepted and has not finished.
 
@@ -115,6 +125,7 @@ class EventLog:
     """
 
     __slots__ = (
+        "_at_hand",
         "_attempt",
         "_awaiting_retry",
         "_blocked",
@@ -124,6 +135,8 @@ class EventLog:
         "_ended",
         "_fetches",
         "_finished",
+        "_guarded",
+        "_guarded_ids",
         "_incarnation",
         "_interests",
         "_is_saturated",
@@ -140,6 +153,7 @@ class EventLog:
         "_under_way",
         "_under_way_bytes",
         "_unfinished",
+        "_unread",
         "_unrouted",
         "_unwritten",
         "_window",
@@ -188,6 +202,7 @@ class EventLog:
         self._withheld_bytes = 0
         self._withheld_revision = 0  # of the blocked interest that they were withheld for
         self._is_withholding_all = False  # from when there is no room for more, until half of it is free
+        self._at_hand: set[EventId] = set()  # of those ended: which all homes within reach have
         self._ended: dict[EventId, None] = {}  # whose attempt was not whole, until it is known what they wait for
         self._awaiting_retry: dict[EventId, None] = {}
         self.spill = Spill(bounds.events, bounds.bytes)
@@ -205,6 +220,12 @@ class EventLog:
         # Clients that were refused as busy, by destination; in order. `_IN_TRANSIT` stands for events in transit.
         self._refused: dict[Key, dict[Client, None]] = {}
         self._is_saturated = False
+        # Events that wait for both homes of a subscription, by identity, and their identities by id.
+        self._guarded: dict[Key, _Guarded] = {}
+        self._guarded_ids: dict[EventId, Key] = {}
+        self._unread = set(spilled)  # of an earlier life, whose identities are not known yet
+        for event in self._unfinished.values():
+            self._guard(event, None, [])
 
     def __len__(self) -> int:
         """The number of unfinished events."""
@@ -300,8 +321,13 @@ class EventLog:
     def _take(self, client: Client, number: int, logged: Logged, content: Event) -> None:
         """Log an event, unless it is a duplicate: that is confirmed with the first."""
         confirming = self._confirming.get(_identity(logged))
+        guarded = self._guarded.get(_identity(logged))
         if confirming is not None:
             confirming.append((client, number))
+        elif guarded is not None:
+            guarded.confirming.append((client, number))
+        elif logged.key in self._window and self._unread and (guards := self._interests.find_guards(content)):
+            self._guarded[_identity(logged)] = _Guarded(None, guards, [(client, number)])
         elif logged.key in self._window:
             self._effects.append(Reply(client, Accepted(number)))
         else:
@@ -321,9 +347,56 @@ class EventLog:
         event = logged.event
         # Only now: a key of an event that failed to be written would confirm a lost event when it is sent again.
         self._window.add(logged.key)
-        self._hold(event)
-        confirming = self._confirming.pop(_identity(logged), ())
-        self._effects += [Reply(client, Accepted(number), event.id) for client, number in confirming]
+        self._keep(event)
+        confirming = self._confirming.pop(_identity(logged), [])
+        if not self._guard(event, self._unrouted.get(event.id, (None, None))[1], confirming):
+            self._effects += [Reply(client, Accepted(number), event.id) for client, number in confirming]
+
+    # Events for subscriptions of two homes
+
+    def _guard(self, event: Publish, content: Event | None, confirming: list[tuple[Client, int]]) -> bool:
+        """Whether the confirmation of an event waits for both homes of a subscription."""
+        if event.kept is None or not self._interests.guards():
+            return False
+        guards = self._interests.find_guards(decode_event(event.body) if content is None else content)
+        if guards:
+            self._guarded[event.kept.identity] = _Guarded(event.id, guards, confirming)
+            self._guarded_ids[event.id] = event.kept.identity
+        return bool(guards)
+
+    def guards_of(self, id: EventId) -> tuple[Key, ...]:
+        """The subscriptions whose two homes must have an event before it is confirmed."""
+        identity = self._guarded_ids.get(id)
+        return () if identity is None else self._guarded[identity].guards
+
+    @property
+    def guarded(self) -> int:
+        """The number of events whose confirmation waits for both homes of a subscription."""
+        return len(self._guarded)
+
+    def _confirm_guarded(self, id: EventId) -> None:
+        """Both homes have an event, or need not have it any more: confirm it."""
+        identity = self._guarded_ids.pop(id, None)
+        if identity is not None:
+            confirming = self._guarded.pop(identity).confirming
+            self._effects += [Reply(client, Accepted(number), id) for client, number in confirming]
+
+    def review_guards(self) -> None:
+        """Confirm the events that wait for two homes of subscriptions which have one now."""
+        guards = self._interests.guards()
+        for id, identity in list(self._guarded_ids.items()):
+            if not any(key in guards for key in self._guarded[identity].guards):
+                self._confirm_guarded(id)
+
+    def _note_read(self, ids: Iterable[EventId]) -> None:
+        """Events that an earlier life left on disk are known now, those that are finished aside."""
+        self._unread.difference_update(ids)
+        if self._unread:
+            return
+        for identity, each in list(self._guarded.items()):
+            if each.id is None:  # it is not among them: it was finished
+                del self._guarded[identity]
+                self._effects += [Reply(client, Accepted(number)) for client, number in each.confirming]
 
     def on_write_failed(self, logged: Logged, reason: str, kind: Refusal) -> None:
         self._unrouted.pop(logged.event.id, None)
@@ -408,9 +481,14 @@ class EventLog:
             self._released.extendleft(reversed(ids))
             return
         for event in events:
-            self._hold(event)
+            self._keep(event)
+            identity = b"" if event.kept is None else event.kept.identity
+            if event.id not in self._guarded_ids:
+                late = self._guarded.get(identity)
+                self._guard(event, None, [] if late is None else late.confirming)
+        self._note_read(ids)
 
-    def _hold(self, event: Publish) -> None:
+    def _keep(self, event: Publish) -> None:
         """Keep an event in memory, to be routed."""
         self._unfinished[event.id] = event
         self._bytes += _length(event)
@@ -423,7 +501,8 @@ class EventLog:
         self._bytes -= length
         return length
 
-    def on_attempt_ended(self, attempt: AttemptOutcome) -> None:
+    def on_attempt_ended(self, attempt: AttemptOutcome, is_at_hand: bool) -> None:
+        """An attempt is over. It `is_at_hand` where all homes within reach have the event that want it."""
         if attempt.id in self._under_way:
             self._under_way.remove(attempt.id)
             self._under_way_bytes -= _length(self._unfinished[attempt.id])
@@ -434,15 +513,20 @@ class EventLog:
             self._let_go(attempt.id)
         else:
             self._ended[attempt.id] = None
+            if is_at_hand:
+                self._at_hand.add(attempt.id)
 
     def _finish(self, id: EventId) -> None:
-        # A crash before `Finished` is on disk costs one more attempt, which home brokers deduplicate.
+        # A crash before `Finished` is on disk costs one more attempt, which home brokers deduplicate. Where a policy
+        # dropped it, nothing is left that a confirmation could wait for.
+        self._confirm_guarded(id)
         self._finished.append(Finished(id))
 
     def spill_ended(self) -> None:
         """Move the events whose attempt was not whole to the spill, where they are for subscriptions that take none
         now; the others are tried again."""
         ended, self._ended = sorted(self._ended), {}
+        at_hand, self._at_hand = self._at_hand, set()
         if not ended:
             return
         if not self._interests.away:
@@ -451,6 +535,9 @@ class EventLog:
         contents = [decode_event(self._unfinished[id].body) for id in ended]
         for id, found in zip(ended, self._interests.find_away(contents), strict=True):
             if found:
+                # What it waits for is other subscriptions: those of two homes have it.
+                if id in at_hand and not self._interests.guards_among(found):
+                    self._confirm_guarded(id)
                 self._spill(self._unfinished[id], found)
                 self._let_go(id)
             else:

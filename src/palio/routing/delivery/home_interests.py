@@ -19,6 +19,7 @@ from hashlib import blake2b
 from typing import Final, Literal, NamedTuple
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from palio.errors import PalioError
 from palio.events import Event
@@ -40,19 +41,26 @@ _ANY_EVENT: Final = bytes(16)  # in place of a digest: the subscriptions of the 
 class DurableInterest(Struct, frozen=True, array_like=True):
     """One durable subscription of a home: the digest of its owner and name, its filter, and the policy of its queue.
 
-    One that `is_full` takes no event for now: its policy is to refuse.
+    One that `is_full` takes no event for now: its policy is to refuse. One with an `epoch` has or had a standby: its
+    home in that epoch and the `other` home, where there is one (`delivery.standby`). It `is_required` that both have an
+    event before it is confirmed, also while one of them is away.
     """
 
     key: Key
     wanted: Filter
     on_full: OnFull = "refuse"
     is_full: bool = False
+    epoch: int = 0
+    home: int = 0
+    other: int | None = None
+    is_required: bool = True
 
 
 class _Bucket(Struct, frozen=True, array_like=True, tag=1):
     """Content of an announcement; None where the subscriptions are too many."""
 
     interests: tuple[DurableInterest, ...] | None
+    has_pairs: bool = False  # where they are too many: whether one of them has a standby
 
 
 _decode: Final = codec.reader(_Bucket)
@@ -82,9 +90,13 @@ class HomeInterests:
         "_away",
         "_buckets",
         "_dirty",
+        "_epochs",
         "_full",
+        "_guards",
+        "_guards_index",
         "_index",
         "_known",
+        "_missing",
         "_node",
         "_own",
         "_revision",
@@ -101,6 +113,10 @@ class HomeInterests:
         self._known: dict[tuple[int, int], HomeInterest] = {}
         self._buckets: dict[tuple[int, int], dict[Key, DurableInterest] | None] = {}
         self._full: dict[Key, Destination] = {}
+        self._epochs: dict[Key, dict[int, DurableInterest]] = {}  # of subscriptions with epochs, by home
+        self._guards: dict[Key, DurableInterest] | None = None  # those of two homes; None where they may have changed
+        self._guards_index: InterestIndex | None = None
+        self._missing: frozenset[int] = frozenset()
         self._unwritten: dict[tuple[int, int], HomeInterest] = {}
         self._away: dict[Key, Destination] = {}
         self._revision = 0  # grows with each announcement that is taken
@@ -125,7 +141,7 @@ class HomeInterests:
     def set_own_full(self, key: Key, is_full: bool) -> None:
         interest = self._own.get(key)
         if interest is not None:
-            self.set_own(DurableInterest(key, interest.wanted, interest.on_full, is_full))
+            self.set_own(replace(interest, is_full=is_full))
 
     def renew(self) -> None:
         """Announce everything: the buckets of an earlier life may have subscriptions that ended just before it did."""
@@ -142,9 +158,11 @@ class HomeInterests:
         for bucket, keys in dirty.items():
             self._version += 1
             is_bounded = len(keys) <= _MAX_DURABLES_PER_BUCKET
-            data = codec.encode_any(_Bucket(tuple(self._own[key] for key in sorted(keys)) if is_bounded else None))
+            has_pairs = any(self._own[key].other is not None for key in keys)
+            interests = tuple(self._own[key] for key in sorted(keys)) if is_bounded else None
+            data = codec.encode_any(_Bucket(interests, has_pairs))
             if len(data) > _MAX_BUCKET_BYTES:
-                data = codec.encode_any(_Bucket(None))
+                data = codec.encode_any(_Bucket(None, has_pairs))
             made.append(Announce(f"{INTEREST_TOPIC}{self._node} {bucket}", self._version, data))
         return made
 
@@ -172,15 +190,26 @@ class HomeInterests:
     def _put(self, heard: HomeInterest) -> None:
         place = heard.broker, heard.bucket
         self._revision += 1
+        self._guards = None
         for key in self._buckets.get(place) or ():
             self._full.pop(home_key(heard.broker, key), None)
+            if key in self._epochs:
+                self._epochs[key].pop(heard.broker, None)
+        self._epochs.pop(_unlisted(*place), None)
         self._known[place] = heard
         try:
-            interests = _decode(heard.data).interests
+            content: _Bucket = _decode(heard.data)
         except PalioError:
-            interests = None  # a newer kind of condition, say: anything may be for that home
+            content = _Bucket(None)  # a newer kind of condition, say: anything may be for that home
+        interests = content.interests
         self._buckets[place] = None if interests is None else {each.key: each for each in interests}
+        if interests is None and content.has_pairs:
+            # Unlisted: any event may be for a subscription with a standby, which is then any broker at all.
+            unlisted = _unlisted(*place)
+            self._epochs[unlisted] = {heard.broker: DurableInterest(unlisted, Filter.everything, other=heard.broker)}
         for each in interests or ():
+            if each.epoch:
+                self._epochs.setdefault(each.key, {})[heard.broker] = each
             if each.is_full:
                 self._full[home_key(heard.broker, each.key)] = Destination(heard.broker, each.key, each.on_full, "full")
 
@@ -203,12 +232,20 @@ class HomeInterests:
         if seen == self._seen:
             return False
         self._seen = seen
+        self._missing = frozenset(missing)
+        self._guards = None
         away: dict[Key, Destination] = {}
         for home in not_writing:
             self._add_all(away, home, "not writing")
-        away.update(self._full)
+        away.update((place, each) for place, each in self._full.items() if not self._is_over(each.home, each.key))
         for home in missing:
             self._add_all(away, home, "away")
+            # A home whose standby was heard of, and itself was not, or the other way round.
+            for key, known in self._epochs.items():
+                for each in known.values():
+                    is_named = each.epoch and home in (each.home, each.other) and home not in known
+                    if is_named and not self._is_over(home, key):
+                        away.setdefault(home_key(home, key), Destination(home, key, each.on_full, "away"))
         if away == self._away:
             return False
         self._away = away
@@ -219,6 +256,8 @@ class HomeInterests:
         buckets = [self._buckets.get((home, bucket)) for bucket in range(_BUCKETS)]
         for interests in buckets:
             for key, each in (interests or {}).items():
+                if self._is_over(home, key):
+                    continue
                 away[home_key(home, key)] = Destination(home, key, each.on_full, state)
         if None in buckets:
             away[home_key(home, _ANY_EVENT)] = Destination(home, b"", "refuse", state)
@@ -252,8 +291,85 @@ class HomeInterests:
         return [unknown + found.local for found in self._index.find_interested(events)]
 
     def _wanted(self, destination: Destination) -> Filter:
-        bucket = self._buckets[destination.home, _bucket_of(destination.key)]
-        return Filter.everything if bucket is None else bucket[destination.key].wanted
+        bucket = self._buckets.get((destination.home, _bucket_of(destination.key)), {})
+        if bucket is None:
+            return Filter.everything
+        if destination.key in bucket:
+            return bucket[destination.key].wanted
+        return next(each.wanted for each in self._epochs[destination.key].values())  # the other home has it
+
+    # Two homes
+
+    def _is_over(self, home: int, key: Key) -> bool:
+        """Whether another broker took over a subscription of a home, in an epoch in which this one is no home of it."""
+        known = self._epochs.get(key)
+        if not known:
+            return False
+        own = known[home].epoch if home in known else 0
+        return any(each.epoch > own and home not in (each.home, each.other) for each in known.values())
+
+    @property
+    def has_epochs(self) -> bool:
+        """Whether any subscription has or had a standby."""
+        return bool(self._epochs)
+
+    def partners(self) -> set[int]:
+        """The brokers that another one names as home or standby of a subscription with it."""
+        return {
+            broker
+            for key, known in self._epochs.items()
+            for home, each in known.items()
+            if each.epoch and each.other is not None and not self._is_over(home, key)
+            for broker in (each.home, each.other)
+        }
+
+    def guards(self) -> dict[Key, DurableInterest]:
+        """The subscriptions of two homes, both of which must have an event before it is confirmed."""
+        if self._guards is None:
+            self._guards = {}
+            self._guards_index = None
+            for key, known in self._epochs.items():
+                for home, each in known.items():
+                    if each.other is None or self._is_over(home, key):
+                        continue
+                    if each.is_required or not self._missing & {each.home, each.other, home}:
+                        self._guards[key] = each
+        return self._guards
+
+    def find_guards(self, event: Event) -> tuple[Key, ...]:
+        """Those of the subscriptions in `guards` that want an event."""
+        guards = self.guards()
+        if not guards:
+            return ()
+        if self._guards_index is None:
+            self._guards_index = InterestIndex(filter_index_of("columnar"))
+            for key, each in guards.items():
+                self._guards_index.add(LOCAL, key, each.wanted)
+        return self._guards_index.find_interested([event])[0].local
+
+    def guards_among(self, places: Iterable[Key]) -> bool:
+        """Whether one of some subscriptions in `away` has two homes, or may have."""
+        guards = self.guards()
+        return bool(guards) and any(self._away[each].key in guards or not self._away[each].key for each in places)
+
+    def are_paired(self, keys: Iterable[Key]) -> bool:
+        """Whether both homes of each of these subscriptions have said that they collect its events.
+
+        An event that was sent before may have passed a broker that knew of one of them alone.
+        """
+        return all(self._is_paired(key) for key in keys)
+
+    def _is_paired(self, key: Key) -> bool:
+        known = self._epochs.get(key, {})
+        first = next(iter(known.values()), None)
+        if first is None or not first.epoch:
+            return True  # it is not listed
+        homes = {home: each for home, each in known.items() if not self._is_over(home, key)}
+        if any(each.other is None for each in homes.values()):
+            return True  # there is one home again
+        named = {broker for each in homes.values() for broker in (each.home, each.other)}
+        # A condition that was changed must have come to both.
+        return named <= homes.keys() and len({each.wanted.digest for each in homes.values()}) == 1
 
     # Disk
 
@@ -273,6 +389,11 @@ class HomeInterests:
 def claim_key(client: Client, name: str) -> Key:
     """The name of a durable subscription among brokers: a digest."""
     return blake2b(f"{len(client)}\n{client}{name}".encode("utf-8", "surrogatepass"), digest_size=16).digest()
+
+
+def _unlisted(home: int, bucket: int) -> Key:
+    """In place of the digests of subscriptions that a home does not list."""
+    return blake2b(f"unlisted {home} {bucket}".encode(), digest_size=16).digest()
 
 
 def _bucket_of(key: Key) -> int:
