@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import date
+from itertools import product
 from typing import Any
 
 import pytest
@@ -21,6 +22,7 @@ from palio.filters.sql_writer import literal_to_sql
 from palio.filters.tree import Leaf, Or, Residual, leaves
 from palio.languages.sql.lowering import lower_filter
 from palio.languages.sql.parser import parse_condition
+from palio.matching.matcher import Matcher
 from tests.strategies import (
     EVERY_VALUE,
     MISSING,
@@ -235,3 +237,46 @@ class TestWhatIsRefused:
         again = lower_filter(parse_condition(text), text, "UTC")
         assert again == Filter.parse(text)
         assert hash(again) == hash(Filter.parse(text))
+
+
+CHOSEN = {"price": [6, 5, "6", None, 7.5], "city": ["x", None]}
+
+
+@pytest.mark.parametrize(
+    ("text", "plain"),
+    [
+        ("CASE WHEN price > 5 THEN 1 ELSE 0 END = 1", "price > 5"),
+        ("CASE WHEN price > 5 THEN 1 ELSE 0 END <> 1", "(price > 5) IS NOT TRUE"),
+        ("CASE WHEN price > 5 THEN 0 ELSE 2 END >= 1", "(price > 5) IS NOT TRUE"),
+        ("CASE WHEN price > 5 THEN 'a' ELSE 'b' END < 'b'", "price > 5"),
+        ("CASE WHEN price > 5 OR city = 'x' THEN 1 ELSE 0 END = 1", "city = 'x' OR price > 5"),
+        ("NOT (CASE WHEN price > 5 THEN 1 ELSE 0 END = 1)", "(price > 5) IS NOT TRUE"),
+        # Neither or both of the branches, and branches of two types.
+        ("CASE WHEN price > 5 THEN 1 ELSE 1 END = 1", None),
+        ("CASE WHEN price > 5 THEN 1 ELSE 0 END = 3", None),
+        ("CASE WHEN price > 5 THEN 1 ELSE 0.5 END = 1", None),
+        ("CASE WHEN price > 5 THEN '1' ELSE 'x' END = 1", None),
+        ("CASE WHEN price > 5 THEN 1 END = 1", None),
+    ],
+)
+def test_a_case_that_tells_whether_a_condition_holds_is_that_condition(text: str, plain: str | None) -> None:
+    found = Filter.parse(text)
+    if plain is not None:
+        assert found == Filter.parse(plain)
+    assert Filter.parse(str(found)) == found
+    evaluated = compile_expression(parse_condition(text), "UTC")
+    for price, city in product(CHOSEN["price"], CHOSEN["city"]):
+        event = {"price": price, "city": city}
+        assert found.matches(event) is (evaluated(event, {}) is True)
+        assert (~found).matches(event) is (evaluated(event, {}) is False)
+
+
+def test_cases_with_branches_of_any_kind_are_indexed_as_they_are_evaluated() -> None:
+    forms = ("1 ELSE 0 END = 1", "0 ELSE 1 END = 1", "1 ELSE 1 END = 1", "'a' ELSE 'b' END = 'a'", "2 ELSE {n} END > 3")
+    texts = [f"CASE WHEN price > {n} THEN {form.format(n=n % 7)}" for n in range(40) for form in forms]
+    matcher = Matcher()
+    matcher.add_many(list(map(str, range(len(texts)))), texts)
+    for price in (-1, 3, 17.5, 100, "x", None):
+        event = {"price": price}
+        evaluated = [compile_expression(parse_condition(text), "UTC")(event, {}) for text in texts]
+        assert matcher.match(event) == {str(at) for at, value in enumerate(evaluated) if value is True}

@@ -123,12 +123,31 @@ class _Lowering:
                     if isinstance(value, Attribute)
                     else self._lower_computed(expression, wanted)
                 )
+            case Call(function, (Call("case", (condition, Literal(), Literal())) as choice, Literal() as constant)) if (
+                function in OPERATORS
+            ):
+                decided = self._decided_by_case(function, choice, constant)
+                if decided is None:
+                    return self._lower_computed(expression, wanted)
+                return self.lower(Call("istrue", (condition,)), wanted if decided else INVERSE[wanted])
             case Call(function, arguments):
                 simple = self._compare(function, arguments)
                 if simple is not None:
                     return leaf_where(simple[0], simple[1], wanted)
                 return self._lower_pattern(expression, wanted) or self._lower_computed(expression, wanted)
         raise ParseError(self.text, expression.span[0], "this is not a condition")
+
+    def _decided_by_case(self, function: str, choice: Call, constant: Literal) -> bool | None:
+        """Whether `CASE WHEN c THEN 1 ELSE 0 END = 1` holds where c is TRUE, and there alone; FALSE for the opposite.
+
+        None where it is neither. Branches of two types would be compared as the type that they have in common.
+        """
+        _, one, other = choice.arguments
+        values = [each.value for each in (one, other, constant) if isinstance(each, Literal)]
+        if set(map(type, values)) not in ({int}, {str}):
+            return None
+        first, second = (self.constant(Call(function, (branch, constant))) for branch in (one, other))
+        return first if {first, second} == {True, False} else None  # type: ignore[return-value]
 
     def _lower_constant(self, value: object, position: int, wanted: TruthTest) -> Node:
         if value is not None and not isinstance(value, bool):

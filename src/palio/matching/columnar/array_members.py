@@ -51,8 +51,8 @@ def membership_in(residual: Residual) -> tuple[str, ArrayMember] | None:
         case Call("array_contains", (Array(name), Literal() as constant)) if residual.wants:
             return name, ArrayMember(constant, residual.timezone)
         case Call("exists", (Array(name), Call("lambda", (_, condition)))) if residual.wants:
-            constant = _constant_of_elements(condition, residual.timezone)
-            return None if constant is None else (name, ArrayMember(constant, residual.timezone))
+            compared = _constant_of_elements(condition, residual.timezone)
+            return None if compared is None else (name, ArrayMember(compared, residual.timezone))
     return None
 
 
@@ -66,10 +66,11 @@ def _constant_of_elements(condition: Expression, timezone: str) -> Literal | Non
         case Call("=", (Call("variable"), Literal(value) as constant)) | Call(
             "=", (Literal(value) as constant, Call("variable"))
         ):
-            is_exact = type(value) is int and abs(value) <= _MAX_EXACT_INTEGER
-            if not is_exact and type(value) is not str:
+            if isinstance(value, bool) or not isinstance(value, int | str):
                 return None
-            own = _NUMBER_KINDS if is_exact else {Kind.STRING}
+            if isinstance(value, int) and abs(value) > _MAX_EXACT_INTEGER:
+                return None
+            own = {Kind.STRING} if isinstance(value, str) else _NUMBER_KINDS
             equal = compare_literal("=", value, timezone).true
             others = (part for kind, part in zip(KINDS, equal.parts, strict=True) if kind not in own)
             return constant if all(part.is_empty for part in others) else None

@@ -138,8 +138,8 @@ class IntervalMaker:
         if parameters is not None:
             counts, which, values = self._alternatives(parameters)
             equality: PredicateGroup = [(Comparison(name, "=", parameters[0]), TruthTest.TRUE)]
-            intervals = self._intervals_by_values(name, equality, (parameters[0],))
-            choices = [intervals([value]) for value in values]
+            intervals = self._intervals_by_values(equality, (parameters[0],))
+            choices = [intervals(name, [value]) for value in values]
             return IntervalHandles.by_choice(counts, which, choices)
         every = tuple(parameter for predicate, _ in group for parameter in parameters_of(predicate))
         return self._combinations(name, group, every)
@@ -154,11 +154,11 @@ class IntervalMaker:
     def _combinations(self, name: str, group: PredicateGroup, parameters: tuple[Parameter, ...]) -> IntervalHandles:
         """The intervals of every distinct combination of literals."""
         one_each = np.ones(self.count, np.int64)
-        intervals = self._intervals_by_values(name, group, parameters)
+        intervals = self._intervals_by_values(group, parameters)
         if not parameters:
-            return IntervalHandles.by_choice(one_each, np.zeros(self.count, np.int64), [intervals([])])
+            return IntervalHandles.by_choice(one_each, np.zeros(self.count, np.int64), [intervals(name, [])])
         which, combinations = distinct_combinations(self._literals, parameters)
-        return IntervalHandles.by_choice(one_each, which, list(map(intervals, combinations)))
+        return IntervalHandles.by_choice(one_each, which, [intervals(name, values) for values in combinations])
 
     def _alternatives(self, parameters: tuple[Parameter, ...]) -> tuple[Int64s, Int64s, list[Any]]:
         """How many literals each row has in parameters of one kind, and the distinct ones with the index of each."""
@@ -201,12 +201,12 @@ class IntervalMaker:
         return IntervalHandles(counts, made.start + own.reshape(-1))
 
     def _intervals_by_values(
-        self, name: str, group: PredicateGroup, parameters: tuple[Parameter, ...]
-    ) -> Callable[[list[Any]], list[int] | None]:
-        """The intervals of a group as a function of its literals: by a short cut where one applies."""
+        self, group: PredicateGroup, parameters: tuple[Parameter, ...]
+    ) -> Callable[[str, list[Any]], list[int] | None]:
+        """The intervals of a group as a function of attribute and literals: by a short cut where one applies."""
         short = None if is_membership(group) else short_cut(group)
 
-        def intervals(values: list[Any]) -> list[int] | None:
+        def intervals(name: str, values: list[Any]) -> list[int] | None:
             if UNREADABLE in values:
                 return None  # the parser reports the error
             if short is not None:
@@ -240,17 +240,19 @@ class IntervalMaker:
             return _ALL_VALUES
         return [] if wanted.is_empty else self._builder.intervals_of(Leaf(name, wanted))
 
-    def intervals_of_one(
-        self, name: str, compared: AttributePredicate | Connective | None, test: TruthTest, given: Mapping[int, Any]
-    ) -> list[int] | None:
-        """The intervals of one comparison with the values of its parameters, by index."""
+    def comparison(
+        self, compared: AttributePredicate | Connective | None, test: TruthTest
+    ) -> Callable[[str, Mapping[int, Any]], list[int] | None]:
+        """The intervals of one comparison as a function of the attribute, and of its parameters' values by index."""
         group: PredicateGroup = [(compared, test)]  # type: ignore[list-item]
         if isinstance(compared, Connective):  # BETWEEN
             if test is not TruthTest.TRUE:
-                return None
+                return lambda name, given: None
             group = [(part, test) for part in compared.parts]  # type: ignore[misc]
         parameters = tuple(parameter for predicate, _ in group for parameter in parameters_of(predicate))
-        return self._intervals_by_values(name, group, parameters)([given[each.index] for each in parameters])
+        indexes = [each.index for each in parameters]
+        intervals = self._intervals_by_values(group, parameters)
+        return lambda name, given: intervals(name, [given[index] for index in indexes])
 
     def _membership(
         self, group: PredicateGroup, parameters: tuple[Parameter, ...], values: list[Any]

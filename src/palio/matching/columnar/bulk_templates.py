@@ -225,7 +225,7 @@ class _RareExpressions:
         """A computed attribute for each expression."""
         predicate, test = group[0]
         which, given = self._combinations(predicate)
-        choices = [None if each is None else self._intervals(predicate, test, each) for each in given]
+        choices = self._intervals(predicate, test, given)
         return IntervalHandles.by_choice(np.ones(len(which), np.int64), which, choices)
 
     def _combinations(self, predicate: Any) -> tuple[Int64s, list[dict[int, Any] | None]]:
@@ -237,12 +237,17 @@ class _RareExpressions:
             None if UNREADABLE in values else dict(zip(indexes, values, strict=True)) for values in combinations
         ]
 
-    def _intervals(self, predicate: Any, test: TruthTest, given: Mapping[int, Any]) -> list[int] | None:
-        if predicate.value is None:
-            value, compared = bind_some(predicate.expression, given), BooleanAttribute("")
-        else:
-            value, compared = bind_some(predicate.value, given), predicate.compared
-        return self._maker.intervals_of_one(computed_name(value, self._timezone), compared, test, given)
+    def _intervals(
+        self, predicate: Any, test: TruthTest, given: Sequence[Mapping[int, Any] | None]
+    ) -> list[list[int] | None]:
+        """The intervals of the computed attribute of each row; None where it has none."""
+        value = predicate.expression if predicate.value is None else predicate.value
+        compared = BooleanAttribute("") if predicate.value is None else predicate.compared
+        intervals = self._maker.comparison(compared, test)
+        return [
+            None if each is None else intervals(computed_name(bind_some(value, each), self._timezone), each)
+            for each in given
+        ]
 
 
 def _added_parameter(expression: Any) -> tuple[str, int] | None:

@@ -31,8 +31,8 @@ def chunks(wants: Sequence[Want]) -> Iterator[tuple[int, int]]:
         if characters >= _CHUNK_CHARACTERS or at - start == _CHUNK_ROWS:
             yield start, at
             start, characters = at, 0
-        text = text_of(want)
-        characters += len(text) if isinstance(text, str) else 0
+        where = want if isinstance(want, str) else want.where
+        characters += len(where) if isinstance(where, str) else 0
     if start < len(wants):
         yield start, len(wants)
 
