@@ -13,6 +13,7 @@ import msgspec
 import pyarrow as pa
 import yaml
 
+from palio.garbage_collector import paused_collector
 from palio.languages.sigma.logsources import LogSources
 from palio.languages.sigma.rule_files import RefusedRule, SigmaRule, rule_files, rules_in
 
@@ -45,14 +46,15 @@ def read_rules(folder: Path, product: str | None = "windows") -> tuple[list[Rule
     rules: list[Rule] = []
     refused: list[RefusedRule] = []
     mapping = LogSources.read(None)
-    for file in rule_files(folder / RULES, folders=FOLDERS):
-        if product is not None and f"product: {product}" not in file.text:
-            continue
-        for found in rules_in(file, mapping):
-            if isinstance(found, SigmaRule):
-                rules.append(Rule(found, file.text))
-            else:
-                refused.append(found)
+    with paused_collector():  # as Palio's own reader of rules
+        for file in rule_files(folder / RULES, folders=FOLDERS):
+            if product is not None and f"product: {product}" not in file.text:
+                continue
+            for found in rules_in(file, mapping):
+                if isinstance(found, SigmaRule):
+                    rules.append(Rule(found, file.text))
+                else:
+                    refused.append(found)
     return rules, refused
 
 
