@@ -40,6 +40,7 @@ from palio.routing.effects import (
     Remembered,
     Reply,
     Requested,
+    SetTimer,
     TimerFired,
 )
 from palio.routing.messages import (
@@ -318,3 +319,30 @@ def test_a_confirmed_event_is_decoded_once_by_the_broker_that_accepts_it(monkeyp
     effects = broker.asks(PublishClient(event(x=2), confirm=True))
     assert [type(message) for _, message in sends(effects)] == [Reach, Publish]
     assert len(decoded) == 1
+
+
+@pytest.mark.parametrize("topic", ["wants {} 1", "wants 9 {}", "gone {}", "blocked {}"])
+def test_a_number_in_a_topic_that_no_broker_has_is_none(topic: str) -> None:
+    broker = Alone(links=2)
+    for number in ("9" * 5_000, "", "-1", "x"):  # Python refuses to read thousands of digits
+        broker.says(1, Announce(topic.format(number), 1, b"\x91\x00"))
+    assert broker.broker.delivery.missing == []
+    assert broker.broker.delivery.blocked.brokers == []
+
+
+def test_what_is_announced_as_blocked_is_bounded_in_time_and_ends_when_it_is_taken_back() -> None:
+    full = Alone(links=1)
+    full.asks(SubscribeClient("a", wanted("x > 1")))
+    effects = full(QueueFull("desk", "a", 5.0))
+    [(_, blocked)] = [each for each in sends(effects) if isinstance(each[1], Announce)]
+    [(_, free)] = [each for each in sends(full(QueueFree("desk", "a"))) if isinstance(each[1], Announce)]
+    other = Broker(8, 1, Combination("identity"))
+    other.handle_batch([LinkUp(1, 7, 100), Received(1, Begin(), 0.0)], 0.0)
+    effects = other.handle_batch([Received(1, blocked, 0.0)], 0.0)
+    assert [each.after for each in effects if isinstance(each, SetTimer)] == [5.0]
+    assert other.delivery.blocked.brokers == [7]
+    other.handle_batch([Received(1, free, 0.0)], 0.0)
+    assert other.delivery.blocked.brokers == []
+    # The announcement of before comes again, by another way say.
+    other.handle_batch([Received(1, blocked, 0.0)], 0.0)
+    assert other.delivery.blocked.brokers == []
