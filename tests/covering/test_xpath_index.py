@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from random import Random
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from palio import Filter
 from palio.covering.covering_index import AdaptiveIndex, LinearIndex
+from palio.covering.covering_search import find_redundant
 from palio.covering.extents import IndexedFilter
 from palio.covering.xpath_index import XPathIndex, pattern_of
+from tests.covering.test_redundancy import compared_pairwise
 
 
 def path(random: Random) -> str:
@@ -65,6 +67,17 @@ def test_searches_equal_those_of_pairs(seed: int) -> None:
         assert set(tree.covering(each, 99)) == set(pairs.covering(each, 99)), each
         first = tree.covering(each, 1)
         assert len(first) == min(1, len(pairs.covering(each, 1)))
+
+
+@given(seed=st.integers(0, 2**32))
+@settings(max_examples=30)
+def test_redundant_subscriptions_are_those_that_comparing_all_pairs_finds(seed: int) -> None:
+    random = Random(seed)
+    filters = [one_xpath(random) if random.random() < 0.7 else Filter.parse(any_condition(random)) for _ in range(14)]
+    found = find_redundant(filters, [""] * len(filters))
+    assert {each.number for each in found.found} == compared_pairwise(filters, [""] * len(filters))
+    for each in found.found:
+        assert filters[each.by].covers(filters[each.number])
 
 
 def test_only_what_the_tree_finds_is_compared() -> None:

@@ -20,6 +20,7 @@ STRATEGIES: list[dict[str, Any]] = [
     {"propagation": "identity", "forwarding": "prefix"},
     {"propagation": "identity", "forwarding": "bloom"},
     {"propagation": "covering"},
+    {"propagation": "xroute", "options": {"router": "counters"}},
     {"propagation": "merging", "advertisements": True},
     {"propagation": "covering", "forwarding": "group", "options": {"trees": "publisher"}},
 ]

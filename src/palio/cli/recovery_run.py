@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from palio.simulation import Network
 
 _EVENTS_OF_A_ROUND: Final = 50  # that are published after each round, to count wrong deliveries
-_CORRECTIONS: Final = ("subscribe", "unsubscribe", "advertise", "unadvertise")
+_CORRECTIONS: Final = ("subscribe", "unsubscribe", "register", "advertise", "unadvertise")
 _IDLE_ROUNDS: Final = 4  # in which the cost of a network with right tables is measured
 
 

@@ -147,7 +147,7 @@ class Cost:
 
 def cost_of(net: Network, seconds: float) -> Cost:
     """The costs of a network after its run; `seconds` is the real time."""
-    control = ("subscribe", "unsubscribe", "advertise", "unadvertise")
+    control = ("subscribe", "unsubscribe", "register", "advertise", "unadvertise")
     return Cost(
         propagation=net.combination.propagation,
         forwarding=net.combination.forwarding,

@@ -1,8 +1,9 @@
 """Covering search: which of many filters are covered, and by which others; exact, without comparing all pairs.
 
 Candidates come from a matcher that holds all filters and is given events that each filter matches (`corner_events`);
-where no such event is found, from an index by attributes and values (`attribute_set_index`). Whether a candidate covers
-is decided by `Filter.covers` alone. Of filters that cover each other the one with the lowest number stays.
+where no such event is found, from an index by attributes and values (`attribute_set_index`), and for XPaths from a tree
+of all of them (`xpath_index`). Whether a candidate covers is decided by `Filter.covers` alone. Of filters that cover
+each other the one with the lowest number stays.
 
 `find_redundant` looks for redundant subscriptions of one subscriber: those that equal another, found by hashing, and
 those that another covers. Where candidates are too many a search is cut short: what is reported is true, and the number
@@ -15,6 +16,7 @@ import sys
 from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -23,6 +25,8 @@ import pyarrow as pa
 
 from palio.covering.attribute_set_index import AttributeSetIndex
 from palio.covering.corner_events import CornerEvent, corner_events
+from palio.covering.extents import IndexedFilter
+from palio.covering.xpath_index import XPathIndex, pattern_of
 from palio.events import Event
 from palio.filters.filter import Filter
 from palio.filters.tree import NOTHING, Node, Or, attributes_in, leaves
@@ -108,15 +112,22 @@ class CoveringSearch:
         # A filter with a condition on an attribute that another lacks cannot cover it: such filters are left out.
         looked_at = {attributes_in(tree) for tree in wanted.values()}
         trees = {}
+        patterns = XPathIndex()
         for number in range(self._count):
-            tree = self._filter(number).tree
+            filter = self._filter(number)
+            tree = filter.tree
+            if pattern_of(filter) is not None:
+                patterns.add(IndexedFilter(filter, number))
+                continue
             alternatives = tree.children if isinstance(tree, Or) else (tree,)
             if any(attributes_in(one) <= names for one in alternatives for names in looked_at):
                 trees[number] = tree
         index = AttributeSetIndex(trees)
         max_looks = min(sys.maxsize, self._max_pairs * _LOOKS_PER_PAIR)
         for number, tree in wanted.items():
-            yield number, self._first_coverer(number, index.candidates(number, tree, max_looks))
+            by_pattern = (each.arrival for each in patterns.candidates(tree))
+            candidates = chain(by_pattern, index.candidates(number, tree, max_looks))
+            yield number, self._first_coverer(number, candidates)
 
     def _filter(self, number: int) -> Filter:
         known = self._known.get(number)

@@ -58,12 +58,16 @@ class XPathIndex:
             del self._by_pattern[attribute], self._trees[attribute]
 
     def covering(self, filter: IndexedFilter, limit: int) -> list[IndexedFilter]:
-        return first_above(self._compared(self._above(filter.filter.tree)), filter, limit) if self.filters else []
+        return first_above(self.candidates(filter.filter.tree), filter, limit)
 
     def covered(self, filter: IndexedFilter) -> list[IndexedFilter]:
         if not self.filters:
             return []
         return [each for each in self._compared(self._below(filter.filter.tree)) if filter.is_above(each)]
+
+    def candidates(self, tree: Node) -> Iterable[IndexedFilter]:
+        """The filters that may cover one, in the order of their arrival."""
+        return self._compared(self._above(tree)) if self.filters else ()
 
     def _compared(self, found: dict[IndexedFilter, None] | None) -> Iterable[IndexedFilter]:
         """Candidates, in the order of their arrival; all filters for None."""

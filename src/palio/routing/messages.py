@@ -84,7 +84,7 @@ class Registration(Struct, frozen=True, array_like=True):
     others: int
 
 
-class Register(Struct, frozen=True, array_like=True, tag=92):
+class Register(Struct, frozen=True, array_like=True, tag=31):
     """Changes of the registrations behind the sender, the main one first; they belong together
     (`propagation.registration_table`)."""
 

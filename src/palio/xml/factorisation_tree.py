@@ -135,12 +135,14 @@ class FactorisationTree:
 
     def _members(self, bits: int) -> set[Pattern]:
         found: set[Pattern] = set()
-        while bits:
-            lowest = bits & -bits
-            pattern = self._patterns[lowest.bit_length() - 1]
+        # As text: each operation on the integer would copy all of its bits.
+        digits = bin(bits)[:1:-1]
+        number = digits.find("1")
+        while number >= 0:
+            pattern = self._patterns[number]
             assert pattern is not None
             found.add(pattern)
-            bits ^= lowest
+            number = digits.find("1", number + 1)
         return found
 
 
