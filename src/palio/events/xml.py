@@ -42,8 +42,14 @@ def document_text(data: Any, limits: Limits) -> str:
     document_parser.parse_document(data, replace(document_parser.DEFAULT_LIMITS, bytes=limits.json_bytes))
     if isinstance(data, str):
         return str.__str__(data).removeprefix("\ufeff")
-    raw = bytes(data)
-    # The parser has decoded it already. In a text the declared encoding has no meaning any more, and is left as it is.
+    return decode_document(bytes(data))  # the parser has decoded it already
+
+
+def decode_document(raw: bytes) -> str:
+    """The text of a document, where its encoding is known; a LookupError names one that is not.
+
+    In a text the declared encoding has no meaning any more, and is left as it is.
+    """
     return raw.decode(_encoding_of(raw), "replace").removeprefix("\ufeff")
 
 

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from palio.spark.column_functions import annotate as annotate
     from palio.spark.column_functions import matches as matches
     from palio.spark.column_functions import matching_function as matching_function
+    from palio.spark.document_synopsis import synopsis as synopsis
+    from palio.spark.documents import read_documents as read_documents
     from palio.spark.experiment_jobs import generate as generate
     from palio.spark.experiment_jobs import sweep as sweep
     from palio.spark.match_job import match as match
@@ -65,8 +67,10 @@ _MODULES = {
     "matching_function": "column_functions",
     "open_session": "session",
     "progress": "streaming.commit_journal",
+    "read_documents": "documents",
     "register": "sql_functions",
     "stream": "streaming.stream",
+    "synopsis": "document_synopsis",
     "sweep": "experiment_jobs",
 }
 

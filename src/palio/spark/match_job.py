@@ -111,7 +111,7 @@ def match(
     check_chosen(subscription_columns, per_event)
     if xml is not None:
         columns = events.columns if columns is None else columns
-        events = _with_document(events, xml)
+        events = with_document(events, xml)
     spark = events.sparkSession
     choose_worker_python(spark)
     available = index_memory_bytes(spark, memory)
@@ -131,7 +131,7 @@ def match(
     return _rendezvous(events, gathered, kept, projection, output, per_event, plan, available)
 
 
-def _with_document(events: DataFrame, column: Any) -> DataFrame:
+def with_document(events: DataFrame, column: Any) -> DataFrame:
     """The events with a column of XML text under the name by which XPath subscriptions ask for it."""
     if not isinstance(column, str) or column not in events.columns:
         raise PipelineError(f"xml names a column of XML text; there is no {column!r}, but {', '.join(events.columns)}")

@@ -26,15 +26,18 @@ from palio.covering.boxes import Boxes
 from palio.covering.covering_search import CoveringSearch, maximal_coverers
 from palio.errors import InvalidArgument
 from palio.filters.filter import Filter
+from palio.filters.tree import Leaf
+from palio.filters.value_predicates import Test, XPath
 from palio.matching.matcher import Matcher
 from palio.matching.subscription import Subscription, Subscriptions
-from palio.spark.match_job import SUBSCRIPTIONS_COLUMN, check_events, match
+from palio.spark.match_job import SUBSCRIPTIONS_COLUMN, check_events, match, with_document
 from palio.spark.projection import session_zone
 from palio.spark.record_batches import OutputColumns
 from palio.spark.shared_index import SharedIndex
 from palio.spark.subscription_columns import id_type
 from palio.spark.subscriptions import OnError, Wants
 from palio.spark.workers import choose_worker_python
+from palio.xml.synopsis import DocumentSynopsis
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -67,6 +70,8 @@ class Estimate:
     high: float
     """The rate is between `low` and `high` with the given confidence."""
     overlaps: tuple[Overlap, ...] = ()
+    by_synopsis: float | None = None
+    """The rate of an XPath by a synopsis of documents, if one was given: for what is too rare for a sample."""
 
     @property
     def expected(self) -> int:
@@ -84,12 +89,18 @@ def estimate(
     seed: int = 0,
     subscriptions: Any = None,
     top: int = 10,
+    xml: str | None = None,
+    synopsis: DocumentSynopsis | None = None,
 ) -> Estimate:
     """Estimate the rate of a condition from about `sample` events; exact where the archive has no more.
 
-    With `subscriptions`, given as to `match`, also the `top` subscriptions that fire for the same events.
+    With `subscriptions`, given as to `match`, also the `top` subscriptions that fire for the same events. `xml` is the
+    column of documents that XPath asks about, `xml` unless given. A `synopsis` of such documents gives a second
+    estimate of an XPath, which also tells rates that are too small for the sample.
     """
     check_events(events)
+    if xml is not None:
+        events = with_document(events, xml)
     if not 0 < confidence < 1:
         raise InvalidArgument(f"a confidence is between 0 and 1, such as 0.95, not {confidence!r}")
     if sample < 1:
@@ -111,7 +122,18 @@ def estimate(
         (_overlap(id, all, both, own) for id, (all, both) in counts.items() if both),
         key=lambda each: (-each.similarity, each.id),
     )
-    return Estimate(total, sampled, own, rate, low, high, tuple(overlaps[:top]))
+    by_synopsis = None if synopsis is None else _rate_by_synopsis(wanted.filter, synopsis)
+    return Estimate(total, sampled, own, rate, low, high, tuple(overlaps[:top]), by_synopsis)
+
+
+def _rate_by_synopsis(wanted: Filter, synopsis: DocumentSynopsis) -> float | None:
+    """The rate of a condition that is one XPath; None for any other."""
+    match wanted.tree:
+        case Leaf(values=values):
+            match tuple(values.tests):
+                case (Test(XPath(pattern), True),):
+                    return synopsis.selectivity(pattern)
+    return None
 
 
 def interval(matches: int, sampled: int, confidence: float) -> tuple[float, float]:

@@ -16,6 +16,7 @@ from typing import Final
 from palio.workloads.generated import WorkloadError
 from palio.xml.document import Document
 from palio.xml.document_parser import parse_document
+from palio.xml.structure import SchemaStructure
 
 UNBOUNDED: Final = 2**31
 _XSD: Final = "http://www.w3.org/2001/XMLSchema"
@@ -89,6 +90,17 @@ class Schema:
                 return heights
         raise WorkloadError("elements of the schema require each other in a circle")
 
+    @cached_property
+    def structure(self) -> SchemaStructure:
+        """What the schema allows, for estimates of similarity."""
+        children = {
+            name: frozenset((*kind.content.elements(), *(f"@{attribute}" for attribute in kind.attributes)))
+            for name, kind in self.types.items()
+        }
+        opposed = {name: opposed_elements(kind.content) for name, kind in self.types.items()}
+        with_text = frozenset(name for name, kind in self.types.items() if kind.has_text)
+        return SchemaStructure(self.root, children, opposed, with_text)
+
     def _height(self, particle: Particle, heights: Mapping[str, int]) -> int:
         if not particle.least:
             return 0
@@ -96,6 +108,30 @@ class Schema:
             return 1 + heights.get(particle.name, 0)
         heights_of_parts = [self._height(part, heights) for part in particle.parts]
         return (min if particle.is_choice else max)(heights_of_parts, default=0)
+
+
+def opposed_elements(content: Particle) -> frozenset[tuple[str, str]]:
+    """Pairs of elements of which no valid content has both; one that occurs once at most is opposed to itself."""
+    elements, together = _occurring(content)
+    return frozenset((one, other) for one in elements for other in elements if (one, other) not in together)
+
+
+def _occurring(particle: Particle) -> tuple[frozenset[str], set[tuple[str, str]]]:
+    """The elements of a particle, and the pairs of them that occur together, as two nodes."""
+    together: set[tuple[str, str]] = set()
+    if particle.name:
+        elements = frozenset((particle.name,))
+    else:
+        parts = [_occurring(part) for part in particle.parts if part.most]
+        elements = frozenset(element for names, _ in parts for element in names)
+        for place, (names, pairs) in enumerate(parts):
+            together |= pairs
+            for others, _ in () if particle.is_choice else parts[:place]:
+                together.update((one, other) for one in names for other in others)
+                together.update((other, one) for one in names for other in others)
+    if particle.most > 1:
+        together = {(one, other) for one in elements for other in elements}
+    return elements, together
 
 
 def read_dtd(text: str, root: str) -> Schema:

@@ -68,6 +68,10 @@ def conditions_of(node: PatternNode) -> list[Condition]:
 def make_node(axis: Axis, kind: NodeKind, name: Name, conditions: Iterable[Condition]) -> PatternNode:
     """The node that asks for all of some conditions; one that is never fulfilled has `NEVER` among its others."""
     members = _members(And, (_resolve(each, kind, name) for each in cover_of(_members(And, conditions))))
+    if not members:
+        return PatternNode(axis, kind, name)
+    if len(members) == 1 and isinstance(members[0], Exists):  # a step of a path, as most are
+        return _node_above(axis, kind, name, _lift_wildcard(members[0].branch))
     for named in [each for each in members if isinstance(each, Named)]:
         if not name.is_single:
             name = Name(
@@ -89,12 +93,25 @@ def make_node(axis: Axis, kind: NodeKind, name: Name, conditions: Iterable[Condi
     others = [each for each in members if not isinstance(each, Exists | ValueTest) and not node_implies(node, each)]
     if any(node_implies(node, _opposite(each)) for each in others):
         return PatternNode(axis, kind, name, others=(NEVER,))
+    if not others:
+        return node
     return replace(node, others=tuple(_without_redundant(others, condition_implies, condition_key)))
+
+
+def _node_above(axis: Axis, kind: NodeKind, name: Name, branch: PatternNode) -> PatternNode:
+    """The node that asks for one branch and nothing else."""
+    if NEVER in branch.others:
+        return PatternNode(axis, kind, name, others=(NEVER,))
+    if kind is NodeKind.DOCUMENT:
+        branch = _lower_ancestors(branch)
+    return PatternNode(axis, kind, name, (branch,))
 
 
 def conjunction(conditions: Iterable[Condition]) -> Condition:
     """All of some conditions."""
     members = _members(And, conditions)
+    if len(members) == 1:
+        return members[0]
     if NEVER in members:
         return NEVER
     members = _without_redundant(members, condition_implies, condition_key)
@@ -152,6 +169,8 @@ def _without_redundant(
     members: Sequence[Member], makes_redundant: Callable[[Member, Member], bool], key: Callable[[Member], str]
 ) -> list[Member]:
     """The members in order of their keys, without those that another one makes redundant."""
+    if len(members) < 2:
+        return list(members)  # the key of a branch is its text, which costs more than all else
     kept = sorted(members, key=key)
     if len(kept) > _MAX_COMPARED:
         return kept

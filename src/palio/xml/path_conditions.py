@@ -106,11 +106,11 @@ def _leads_on(steps: tuple[Step, ...]) -> Condition:
     step, *_ = steps
     if step.is_anywhere:
         return _leads_on_below(steps[1:])
+    if step.axis in ("child", "attribute", "descendant"):
+        axis = Axis.DESCENDANT if step.axis == "descendant" else Axis.CHILD
+        return _exists(axis, _kind(step), step.name, *step.conditions, _leads_on(steps[1:]))
     inside = conjunction([*step.conditions, _leads_on(steps[1:])])
     match step.axis, step.kind:
-        case (("child" | "attribute" | "descendant"), _):
-            axis = Axis.DESCENDANT if step.axis == "descendant" else Axis.CHILD
-            return _exists(axis, _kind(step), step.name, inside)
         case "self", "node":
             return inside
         case "self", _:
@@ -140,8 +140,7 @@ def _leads_on_below(steps: tuple[Step, ...]) -> Condition:
     if step.is_anywhere:
         return _leads_on_below(steps[1:])
     if step.axis in ("child", "attribute", "descendant"):
-        inside = conjunction([*step.conditions, _leads_on(steps[1:])])
-        return _exists(Axis.DESCENDANT, _kind(step), step.name, inside)
+        return _exists(Axis.DESCENDANT, _kind(step), step.name, *step.conditions, _leads_on(steps[1:]))
     if step.axis in ("self", "descendant-or-self") and step.kind == "element":
         return _leads_on((replace(step, axis="descendant-or-self"), *steps[1:]))
     raise ValueError(f"{step.axis}:: after // is beyond tree patterns")
@@ -169,8 +168,8 @@ def _nodes(steps: tuple[Step, ...]) -> tuple[PatternNode, ...]:
     return tuple(nodes)
 
 
-def _exists(axis: Axis, kind: NodeKind, name: Name, condition: Condition) -> Condition:
-    node = make_node(axis, kind, name, (condition,))
+def _exists(axis: Axis, kind: NodeKind, name: Name, *conditions: Condition) -> Condition:
+    node = make_node(axis, kind, name, conditions)
     return NEVER if NEVER in node.others else Exists(node)
 
 

@@ -196,12 +196,14 @@ class PatternNode:
 
         return write_branch(self)
 
-    @cached_property
-    def _hash(self) -> int:
-        return hash((self.axis, self.kind, self.name, self.branches, self.tests, self.others))
-
     def __hash__(self) -> int:
-        return self._hash  # of a tree, so it is computed once
+        # Of a tree, so it is computed once; not a cached_property, which takes a lock for that.
+        known: int | None = self.__dict__.get("_hash")
+        if known is None:
+            known = self.__dict__["_hash"] = hash(
+                (self.axis, self.kind, self.name, self.branches, self.tests, self.others)
+            )
+        return known
 
     def __getstate__(self) -> dict[str, object]:
         # Without cached values: the hash of a string differs from process to process.

@@ -46,13 +46,16 @@ class TokenCursor:
         self.brackets = 0
 
     def peek(self, ahead: int = 0) -> Token:
-        return self.tokens[min(self.at + ahead, len(self.tokens) - 1)]
+        # Every reader stops at the last token, which is the end; only what is ahead may be behind it.
+        return self.tokens[self.at + ahead if self.at + ahead < len(self.tokens) else -1]
 
     def is_sign(self, text: str) -> bool:
-        return self.peek().text == text and self.peek().kind == "sign"
+        token = self.tokens[self.at]
+        return token.text == text and token.kind == "sign"
 
     def is_word(self, text: str) -> bool:
-        return self.peek().text == text and self.peek().kind == "name"
+        token = self.tokens[self.at]
+        return token.text == text and token.kind == "name"
 
     def enter(self, bracket: Token) -> None:
         """Consume an opening bracket."""

@@ -21,6 +21,7 @@ from palio.errors import InputError
 from palio.events.values import MAX_DECIMAL_DIGITS
 from palio.files.csv_reader import CODE_PATTERN, INTEGER_PATTERN, NULL_TEXTS
 from palio.filters.filter import Filter
+from palio.spark.documents import read_documents
 from palio.spark.projection import column
 
 if TYPE_CHECKING:
@@ -30,8 +31,8 @@ if TYPE_CHECKING:
     from palio.spark.streaming.backfill import Handover
 
 
-FORMATS: Final = ("parquet", "json", "csv", "orc", "delta")
-_ENDINGS: Final = ".jsonl, .ndjson, .json, .csv, .parquet or .orc"
+FORMATS: Final = ("parquet", "json", "csv", "orc", "delta", "xml")
+_ENDINGS: Final = ".jsonl, .ndjson, .json, .csv, .parquet, .orc or .xml"
 UNREADABLE: Final = "_corrupt_record"
 MESSAGE: Final = "message"
 PAYLOAD: Final = "data"
@@ -102,6 +103,10 @@ def read_events(spark: SparkSession, events: str, format: str | None, columns: s
         if columns is not None:
             raise InputError("--schema", f"the table {events} says itself what columns it has")
         return _load(events, lambda: spark.table(events))
+    if found == "xml":
+        if columns is not None:
+            raise InputError("--schema", "XML files have the columns path and xml")
+        return _load(events, lambda: read_documents(spark, events))
     reader = spark.read.format(found).options(**CSV_OPTIONS) if found == "csv" else spark.read.format(found)
     if columns is not None:
         reader = reader.schema(_named_columns(spark, columns))
@@ -186,6 +191,8 @@ class Source:
                 "there is no folder of this name, and a table is no stream; events are a folder of files, "
                 "'events/*.jsonl', nats://… or palio://…",
             )
+        if found == "xml":
+            raise InputError(self.address, "XML files are matched in batch, by palio spark match, and not as a stream")
         return found
 
     @property

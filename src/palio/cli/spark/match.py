@@ -54,6 +54,9 @@ _EMPTY_RELATION_RULE: Final = "org.apache.spark.sql.execution.adaptive.AQEPropag
 @click.option("--per-event", is_flag=True, help="One row for each event, with the list of matching subscriptions.")
 @click.option("--columns", metavar="NAMES", help="Columns of the event to keep, separated by commas; by default all.")
 @click.option("--json-column", "json", multiple=True, metavar="NAME", help="A column of JSON texts.")
+@click.option(
+    "--xml", metavar="NAME", help="The column of XML texts that XPath subscriptions ask about; by default xml."
+)
 @click.option("--plan", type=click.Choice(["auto", "broadcast", "rendezvous"]), default="auto", show_default=True,
               help="One index on every executor, or a shuffle of events and subscriptions by keys.")  # fmt: skip
 @session_options
@@ -72,6 +75,7 @@ def match(
     per_event: bool,
     columns: str | None,
     json: tuple[str, ...],
+    xml: str | None,
     plan: str,
     master: str | None,
     settings: dict[str, str],
@@ -86,6 +90,7 @@ def match(
     Examples:
       palio spark match --events 'events/*.parquet' --subscriptions wants.jsonl --out hits/
       palio spark match --events flights.csv --subscriptions wants.jsonl --per-event --json
+      palio spark match --events articles/ --format xml --subscriptions xpaths.jsonl --out hits/
       palio spark match --events db.orders --subscriptions db.wants --master spark://hub:7077
 
     A match has the columns of the event, and subscription_id (and subscriber, if any subscription has one). Without
@@ -101,7 +106,9 @@ def match(
             wants = gather(spark, subscriptions, language, strict=strict)
         kept = columns.split(",") if columns else None
         rows = read_events(spark, events, format, schema)
-        match_and_count(spark, rows, wants, folder, figures, per_event=per_event, columns=kept, json=json, plan=plan)
+        match_and_count(
+            spark, rows, wants, folder, figures, per_event=per_event, columns=kept, json=json, xml=xml, plan=plan
+        )
     ranking = Ranking(figures.counts, wants.matcher)
     if report is not None:
         from palio.cli.spark.match_report import match_page
@@ -194,13 +201,15 @@ def match_and_count(
     from pyspark.sql import functions as sql
 
     from palio.spark import match as match_on_spark
-    from palio.spark.match_job import project_for
+    from palio.spark.match_job import project_for, with_document
     from palio.spark.physical_plan import choose_plan, index_memory_bytes
 
     _keep_observed_counts(spark)
-    figures.absent = project_for(events, wants.matcher, options.get("json", ())).absent
-    figures.mismatches = find_type_mismatches(events, map(wants.matcher.__getitem__, wants.matcher))
-    figures.conflicts = find_type_conflicts(events, map(wants.matcher.__getitem__, wants.matcher))
+    xml = options.get("xml")
+    matched = events if xml is None else with_document(events, xml)
+    figures.absent = project_for(matched, wants.matcher, options.get("json", ())).absent
+    figures.mismatches = find_type_mismatches(matched, map(wants.matcher.__getitem__, wants.matcher))
+    figures.conflicts = find_type_conflicts(matched, map(wants.matcher.__getitem__, wants.matcher))
     figures.plan = choose_plan(wants.matcher, options.get("plan", "auto"), index_memory_bytes(spark))
     passing = Observation("palio events")
     observed = events.observe(passing, sql.count(sql.lit(1)).alias("events"))

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import asdict
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import click
@@ -20,13 +21,16 @@ from palio.cli.spark.job import Stopwatch, command_session, time_fact
 from palio.cli.spark.options import session_options, split_pair
 from palio.cli.spark.output_folder import OutputFolder, output_folder
 from palio.cli.spark.subscription_checks import absent_facts, gather, refused_as_dicts, refused_facts
+from palio.errors import InputError, InvalidArgument
 
 if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
     from rich.console import Console
 
     from palio.spark.experiment_jobs import Kind
     from palio.spark.subscription_analysis import Estimate
     from palio.spark.subscriptions import Wants
+    from palio.xml.synopsis import DocumentSynopsis
 
 _MAX_SHOWN: Final = 10
 
@@ -40,6 +44,9 @@ _MAX_SHOWN: Final = 10
 @click.option("--format", type=click.Choice(FORMATS), help="The format of the archive, if its name does not say.")
 @click.option("--sample", type=click.IntRange(1), default=100_000, show_default=True, metavar="N",
               help="Approximate number of sampled events.")  # fmt: skip
+@click.option("--xml", metavar="NAME", help="The column of XML texts that XPath asks about; by default xml.")
+@click.option("--synopsis", "synopsis_file", metavar="FILE",
+              help="A synopsis of documents, for a second estimate of an XPath; made if not there.")  # fmt: skip
 @click.option("--confidence", type=click.FloatRange(0, 1, min_open=True, max_open=True), default=0.95,
               show_default=True, metavar="P", help="Confidence level of the interval.")  # fmt: skip
 @click.option("--seed", type=int, default=0, show_default=True, metavar="N", help="Seed of the sample.")
@@ -57,6 +64,8 @@ def estimate(
     language: str,
     format: str | None,
     sample: int,
+    xml: str | None,
+    synopsis_file: str | None,
     confidence: float,
     seed: int,
     subscriptions: str | None,
@@ -73,12 +82,14 @@ def estimate(
       palio spark estimate "price > 100" --over 'archive/*.parquet'
       palio spark estimate "status = 'failed'" --over db.orders --sample 1000000 --confidence 0.99
       palio spark estimate "price > 100" --over archive/ --subscriptions wants.jsonl
+      palio spark estimate "//sec[2]/title" --language xpath --over articles/ --format xml
 
     An archive with no more events than the sample is counted exactly.
     """
     from palio.cli.spark.job import run
     from palio.filters.filter import Filter
     from palio.spark import estimate as estimate_on_spark
+    from palio.spark.match_job import with_document
     from palio.spark.projection import project_attributes
 
     wanted = Filter.parse(condition, language)  # before Spark starts, which takes seconds
@@ -89,14 +100,20 @@ def estimate(
             with times.measure("indexing"):
                 wants = gather(spark, subscriptions, language)
         events = read_events(spark, archive, format)
-        absent = project_attributes(events, wanted.attributes).absent
+        documents = events if xml is None else with_document(events, xml)
+        known = None
+        if synopsis_file is not None:
+            with times.measure("synopsis"):
+                known = _kept_synopsis(Path(synopsis_file), documents)
+        absent = project_attributes(documents, wanted.attributes).absent
         with times.measure("estimating"):
             found = run(
                 spark,
                 "Estimating",
                 lambda: estimate_on_spark(
                     events, condition, language=language, sample=sample, confidence=confidence, seed=seed,
-                    subscriptions=wants, top=top,
+                    subscriptions=wants, top=top, xml=xml,
+                    synopsis=known,
                 ),
             )  # fmt: skip
     facts = [*_estimate_facts(found, archive, confidence, times, wants), *absent_facts(absent)]
@@ -110,6 +127,21 @@ def estimate(
         terminal.print_json({**asdict(found), **more})
     else:
         _print_estimate(terminal.results(), found, facts)
+
+
+def _kept_synopsis(file: Path, documents: DataFrame) -> DocumentSynopsis:
+    """The synopsis of a file, or that of the documents, which is then written there."""
+    from palio.spark import synopsis
+    from palio.xml.synopsis import DocumentSynopsis
+
+    try:
+        if file.exists():
+            return DocumentSynopsis.from_json(file.read_text(encoding="utf-8"))
+        made = synopsis(documents)
+        file.write_text(made.to_json(), encoding="utf-8")
+    except (OSError, UnicodeDecodeError, InvalidArgument) as error:
+        raise InputError(str(file), str(error)) from None
+    return made
 
 
 def _print_estimate(console: Console, found: Estimate, facts: list[tuple[str, str]]) -> None:
@@ -144,6 +176,8 @@ def _estimate_facts(
         yield "sample", counted
         low, high = round(found.low * found.events), round(found.high * found.events)
         yield "expected", f"{found.expected:,} of the {found.events:,} in {archive}, between {low:,} and {high:,}"
+    if found.by_synopsis is not None:
+        yield "by synopsis", terminal.percent(found.by_synopsis)
     yield time_fact(times.seconds)
     if wants is not None:
         yield from refused_facts(wants)
