@@ -19,6 +19,7 @@ from palio.routing.strategies import (
     SimulationOptions,
     Stabilising,
 )
+from palio.simulation.community_network import CommunityNetwork, Reach
 from palio.simulation.corruption import Corruption
 from palio.simulation.faults import (
     ClockJump,
@@ -47,6 +48,7 @@ __all__ = [
     "BrokerOptions",
     "ChordNetwork",
     "ClockJump",
+    "CommunityNetwork",
     "Content",
     "Corruption",
     "Covering",
@@ -66,6 +68,7 @@ __all__ = [
     "Network",
     "Partition",
     "Prefix",
+    "Reach",
     "Recover",
     "RedundantPaths",
     "Reuse",

@@ -44,6 +44,7 @@ from palio.routing.strategies import (
 )
 from palio.simulation import topologies
 from palio.simulation.clients import Clients
+from palio.simulation.community_network import CommunityNetwork
 from palio.simulation.corruption import Corruption, corrupt_tables
 from palio.simulation.engine import DueCall, Engine
 from palio.simulation.fault_injection import FaultInjector
@@ -154,6 +155,12 @@ class Network(ObservedNetwork):
         """No brokers at all: peers on a Chord ring, on which subscriptions and events meet. Its choices are those of
         `ChordNetwork`."""
         return ChordNetwork(peers, **choices)
+
+    @staticmethod
+    def communities(peers: int, **choices: Any) -> CommunityNetwork:
+        """No brokers at all: peers whose neighbours have similar interests. Its choices are those of
+        `CommunityNetwork`."""
+        return CommunityNetwork(peers, **choices)
 
     @classmethod
     def line(cls, brokers: int, **choices: Any) -> Self:

@@ -1,0 +1,1 @@
+"""Semantic communities: peers whose neighbours have close interests, without routing tables (Chand §7–9)."""
