@@ -146,6 +146,10 @@ class DeliveryQueue:
             ready.append(self._stretches.popleft()[1])
         return ready
 
+    @property
+    def has_stretches(self) -> bool:
+        return bool(self._stretches)
+
     def _lose_stretches(self) -> None:
         # The event that was dropped may be of any stretch that still waits, or of the present one.
         self._stretches.clear()
@@ -270,6 +274,7 @@ class ClientDelivery:
 
     __slots__ = (
         "_dropping",
+        "_has_stretches",
         "_host",
         "_nonempty",
         "_on_over",
@@ -293,6 +298,12 @@ class ClientDelivery:
         self._sets: dict[str, DeliveryQueue] = {}
         self._nonempty: dict[AnyQueue, None] = {}  # those that may have events, in the order in which they got some
         self._dropping: dict[DeliveryQueue, None] = {}
+        self._has_stretches = False
+
+    @property
+    def has_something(self) -> bool:
+        """Whether anything waits that a batch has brought, be it events: most of them leave at once."""
+        return bool(self._nonempty or self._dropping or self._has_stretches)
 
     def queues(self) -> Iterable[AnyQueue]:
         return self._queues
@@ -428,10 +439,14 @@ class ClientDelivery:
                 by_queue.setdefault(queue, []).append(name)
         for queue, names in by_queue.items():
             queue.put_stretch(replace(stretch, names=tuple(names)))
+            self._has_stretches = True
 
     def take_stretches(self) -> list[Complete]:
         """The complete stretches whose events have left."""
-        return [each for queue in self._queues if isinstance(queue, DeliveryQueue) for each in queue.take_stretches()]
+        queues = [queue for queue in self._queues if isinstance(queue, DeliveryQueue)]
+        ready = [each for queue in queues for each in queue.take_stretches()]
+        self._has_stretches = any(queue.has_stretches for queue in queues)
+        return ready
 
     def take_dropping(self) -> list[DeliveryQueue]:
         """The queues that have dropped events since the last call."""

@@ -518,7 +518,9 @@ class Session:
         return replace(past, events=tuple(compress(past.events, permitted)))
 
     def on_batch_end(self) -> None:
-        self.on_ready()
+        # A batch touches up to a thousand clients, of which nearly all have been sent what it brought.
+        if self.delivery.has_something:
+            self.on_ready()
 
     def _wake(self) -> None:
         self._ready.set()
