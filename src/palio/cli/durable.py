@@ -38,6 +38,7 @@ def durable() -> None:
       palio durable list
       palio durable show desk-7 --json
       palio durable limit desk-7 --max-events 10000 --on-full drop_oldest --expires-after 30d
+      palio durable promote desk-7 --connect palio://other:7420
       palio durable delete desk-7 --owner alice --connect palio://hub:7420 --token admin.secret
     """
 
@@ -110,10 +111,22 @@ def _facts(found: dict[str, Any]) -> list[tuple[str, str]]:
         ("dead letters", f"{found['dead_letters']:,}"),
         ("read", _way_of_reading(found)),
     ]
+    if found["standby"]:
+        rows.append(("standby", _standby(found["standby"])))
     rows += [("consumer", _consumer(each)) for each in found["consumers"]]
     limits = {name: value for name, value in found["limits"].items() if value is not None}
     rows.append(("limits", ", ".join(f"{name} {_shown(name, value)}" for name, value in limits.items()) or "defaults"))
     return rows
+
+
+def _standby(found: dict[str, Any]) -> str:
+    if found["broker"] is None:
+        return f"none since epoch {found['epoch']}"
+    where = f"broker {found['broker']}, {found['address']}, epoch {found['epoch']}"
+    if found["state"] == "protected":
+        return f"{where}: each confirmed event is on both disks"
+    while_away = "are not confirmed" if found["while_away"] == "refuse" else "are confirmed unprotected"
+    return f"{where}: away; events {while_away}"
 
 
 def _way_of_reading(found: dict[str, Any]) -> str:
@@ -169,6 +182,33 @@ def delete(name: str, yes: bool, owner: str, place: BrokerLocation, as_json: boo
             terminal.results().print(f"{name} of {found['owner']} is deleted at broker {found['broker']}.")
 
     asyncio.run(delete_one())
+
+
+@durable.command()
+@click.argument("name")
+@_owner_option
+@broker_options
+def promote(name: str, owner: str, place: BrokerLocation, as_json: bool) -> None:
+    """Make the standby of the durable subscription NAME its home; ask the broker that is the standby.
+
+    For when the home does not come back, or is to be stopped. The broker that was the home ends its queue as soon as it
+    learns of that, and its consumers go on here; some events may be delivered again.
+
+    \b
+    Example:
+      palio durable promote desk-7 --connect palio://other:7420 --token admin.secret
+    """
+
+    async def promote_one() -> None:
+        async with place.connect(patience=0) as broker:
+            await broker.promote_durable(name, owner=owner)
+            address = str(broker.address)
+        if as_json:
+            terminal.print_json({"promoted": name, "address": address})
+        else:
+            terminal.results().print(f"{name} is at home at {address} now.")
+
+    asyncio.run(promote_one())
 
 
 def _is_interactive() -> bool:

@@ -23,6 +23,9 @@ from palio.routing.durable_settings import DurableSettings
     metavar="NAME",
     help="A durable subscription of this name: its events wait while no client is connected.",
 )
+@click.option("--standby", metavar="URL",
+              help="A second home of the durable subscription, palio://…: it has each confirmed event too, and can "
+                   "take over.")  # fmt: skip
 @click.option("--group", metavar="NAME", help="A consumer group of this name: each event goes to one of its members.")
 @click.option("--key", metavar="ATTRIBUTE", help="Events of a group with the same value of it are processed in order.")
 @click.option("--for", "lease", metavar="TIME",
@@ -38,6 +41,7 @@ from palio.routing.durable_settings import DurableSettings
 def subscribe(
     where: str,
     durable: str | None,
+    standby: str | None,
     group: str | None,
     key: str | None,
     lease: str | None,
@@ -64,6 +68,7 @@ def subscribe(
       palio subscribe "symbol = 'ACME' AND price > 100"
       palio subscribe "TRUE" --json --count 10
       palio subscribe "price > 100" --durable desk-7
+      palio subscribe "price > 100" --durable desk-7 --standby palio://other:7420
       palio subscribe "price > 100" --durable desk-7 --max-events 10000 --on-full drop_oldest
       palio subscribe "price > 100" --for 10m
       palio subscribe "kind = 'payment'" --group billing --key account
@@ -83,6 +88,7 @@ def subscribe(
                 wanted,
                 durable=durable,
                 settings=DurableSettings(**limits) if limits else None,
+                standby=standby,
                 group=group,
                 key=key,
                 queue=queue or 0,

@@ -127,7 +127,8 @@ class Subscribe(Struct, frozen=True, array_like=True, tag=83):
     durable one is in no set. `validity` is the length of its lease in seconds; 0 is without end. With
     `completeness` the broker sends `Completed`. `settings` are those of a durable one; without them it keeps those
     that it has. With `group` it is one member of the consumer group that reads the durable subscription of this name,
-    and `credit` is how many events it holds unacknowledged.
+    and `credit` is how many events it holds unacknowledged. `standby` is the address of the broker that is to be the
+    second home of a durable one; without it the subscription keeps the one that it has.
     """
 
     request: int
@@ -143,6 +144,7 @@ class Subscribe(Struct, frozen=True, array_like=True, tag=83):
     completeness: bool = False
     settings: DurableSettings | None = None
     group: GroupMembership | None = None
+    standby: Annotated[str, Meta(max_length=MAX_NAME_LENGTH)] = ""
 
 
 class Renew(Struct, frozen=True, array_like=True, tag=98):
@@ -250,6 +252,15 @@ class DurableLimit(Struct, frozen=True, array_like=True, tag=121):
     request: int
     name: Name
     settings: DurableSettings
+    owner: Name = ""
+
+
+class DurablePromote(Struct, frozen=True, array_like=True, tag=122):
+    """Make this broker, the standby of a durable subscription, its home; only an operator may ask, and may name another
+    `owner`."""
+
+    request: int
+    name: Name
     owner: Name = ""
 
 
@@ -469,6 +480,7 @@ FromClient: TypeAlias = (
     | LogQuery
     | ReplayQuery
     | Forget
+    | DurablePromote
     | Drain
     | Sync
     | ClockReference

@@ -276,6 +276,7 @@ class BlockingBroker:
         *,
         durable: str | None = None,
         settings: DurableSettings | None = None,
+        standby: str | None = None,
         group: str | None = None,
         key: str | None = None,
         window: int | None = None,
@@ -298,6 +299,7 @@ class BlockingBroker:
                 where,
                 durable=durable,
                 settings=settings,
+                standby=standby,
                 group=group,
                 key=key,
                 window=window,
@@ -368,6 +370,9 @@ class BlockingBroker:
 
     def limit_durable(self, name: str, settings: DurableSettings, *, owner: str = "") -> None:
         self._loop.wait(self._broker.limit_durable(name, settings, owner=owner))
+
+    def promote_durable(self, name: str, *, owner: str = "") -> None:
+        self._loop.wait(self._broker.promote_durable(name, owner=owner))
 
     def advertise(self, where: str | Filter, *, language: str = "sql") -> None:
         self._loop.wait(self._broker.advertise(where, language=language))

@@ -47,6 +47,7 @@ from palio.network.protocol import (
     Drain,
     Dropped,
     DurableLimit,
+    DurablePromote,
     DurableQuery,
     Elsewhere,
     Ended,
@@ -206,6 +207,7 @@ class Broker:
         *,
         durable: str | None = None,
         settings: DurableSettings | None = None,
+        standby: str | None = None,
         group: str | None = None,
         key: str | None = None,
         window: int | None = None,
@@ -226,7 +228,8 @@ class Broker:
 
         `durable` names a subscription that survives this connection: its events wait at the broker, and each is
         delivered until `event.ack()`. `settings` bound its queue there; without them it keeps those that it has. One
-        client at a time reads it (`DurableInUse`).
+        client at a time reads it (`DurableInUse`). `standby` is the address of a broker that is to have its queue too:
+        each event is confirmed when both have it, and the standby can take over (`promote_durable`).
 
         `group` names a durable subscription that several clients read as a consumer group: each event goes to one of
         them. All members give the same condition, and the same `key` if any: an attribute, so that events with the
@@ -276,6 +279,7 @@ class Broker:
             membership,
             window,
             lease,
+            "" if standby is None else str(parse_addresses(standby)[0]),
         )
         made.on_complete = on_complete
         made.timely, made.drops_late = threshold, late == "drop"
@@ -343,6 +347,11 @@ class Broker:
     async def limit_durable(self, name: str, settings: DurableSettings, *, owner: str = "") -> None:
         """Replace the settings of a durable subscription; they are in force when this returns."""
         await self._request_at_home(name, lambda number: DurableLimit(number, name, settings, owner))
+
+    async def promote_durable(self, name: str, *, owner: str = "") -> None:
+        """Make the broker of this connection, the standby of a durable subscription, its home; for operators only. The
+        broker that was the home ends its queue when it learns of that."""
+        await self.connection.request(lambda number: DurablePromote(number, name, owner))
 
     async def _request_at_home(self, name: str, make: Callable[[int], Any]) -> Any:
         """The answer of a durable subscription's home broker to a request."""

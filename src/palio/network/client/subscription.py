@@ -49,12 +49,15 @@ class Subscription(EventStream):
         group: GroupMembership | None = None,
         window: int = CREDIT_WINDOW_EVENTS,
         lease: float | None = None,
+        standby: str = "",
     ) -> None:
         if lease is not None:
             wanted = wanted.valid_for(lease)
         check_subscription_options(name, confirm, queue, overflow)
         if settings is not None and not durable:
             raise InvalidArgument("settings of a queue on disk are those of a durable subscription: name one")
+        if standby and not durable:
+            raise InvalidArgument("a standby is the second home of a durable subscription: name one")
         if durable and completeness:
             raise InvalidArgument("a durable subscription is not told of complete stretches: its events may come later")
         if durable and wanted.validity is not None:
@@ -69,6 +72,7 @@ class Subscription(EventStream):
         self._overflow = overflow
         self._completeness = completeness
         self._settings = settings
+        self._standby = standby
         self._group = group
         # A member of a group gets the next event for one that it acknowledges, and needs no further credit.
         self._grants_credit = group is None
@@ -212,6 +216,7 @@ class Subscription(EventStream):
             completeness=self._completeness,
             settings=self._settings,
             group=self._group,
+            standby=self._standby,
         )
 
     def _forget(self) -> None:

@@ -37,6 +37,7 @@ from palio.network.protocol import (
     Drain,
     Dropped,
     DurableLimit,
+    DurablePromote,
     DurableQuery,
     Elsewhere,
     Ended,
@@ -70,7 +71,7 @@ from palio.network.server.durable_subscriptions import request_durable
 from palio.network.server.log_queries import answer_log_query
 from palio.network.server.session import Session
 from palio.routing import messages as routed
-from palio.routing.client_messages import ForgetClient, Past, ReplayClient
+from palio.routing.client_messages import ForgetClient, Past, PromoteClient, ReplayClient
 from palio.routing.columnar_codec import MAX_BATCH_ROWS
 from palio.routing.messages import BEGINS_AT_BROKER, ClockReference
 from palio.routing.upkeep.timeliness import AGE_FROM_HERE, UNKNOWN, Age, LinkDelays, clock_reading
@@ -179,8 +180,11 @@ class ClientConnection:
                 credit=max(0, message.credit),
                 settings=message.settings,
                 group=None if message.group is None else GroupOptions(message.group.key, message.group.ack_seconds),
+                standby=message.standby,
             )
             return
+        if message.standby:
+            raise Refused("a standby is the second home of a durable subscription: name one")
         if message.settings is not None:
             raise Refused("settings of a queue on disk are those of a durable subscription")
         if message.group is not None:
@@ -359,6 +363,13 @@ class ClientConnection:
         check_operator(self.session.principal)
         self.session.queries.submit(partial(ForgetClient, message.broker), partial(self._answer_query, message.request))
 
+    def _promote(self, message: DurablePromote) -> None:
+        principal = self.session.principal
+        check_operator(principal, "promote the standby of a durable subscription")
+        owner = durable_client(durable_administration.check_owner(principal, message.owner), message.name)
+        request = partial(PromoteClient, owner, message.name)
+        self.session.queries.submit(request, partial(self._answer_query, message.request))
+
     def _drain(self, message: Drain) -> None:
         check_operator(self.session.principal, "drain the broker")
         self._server.begin_drain(self.session, message.seconds, partial(self._answer, message.request))
@@ -483,6 +494,7 @@ _HANDLERS: Final[dict[type, Callable[[ClientConnection, Any], None]]] = {
     LogQuery: ClientConnection._read_log,
     ReplayQuery: ClientConnection._replay,
     Forget: ClientConnection._forget,
+    DurablePromote: ClientConnection._promote,
     Drain: ClientConnection._drain,
     Sync: ClientConnection._sync,
     ClockReference: ClientConnection._on_reference,

@@ -30,7 +30,7 @@ from palio.network.server.durable_consumers import (
 from palio.network.server.group_dispatch import GroupDispatch
 from palio.network.store.interface import CONSUMER_GONE, Acknowledged, DeliveriesFailed, is_end_of_queue
 from palio.routing import codec
-from palio.routing.client_messages import Answer, Confirm, Confirmed, Divided
+from palio.routing.client_messages import Answer, Confirm, Confirmed, Divided, Moved
 from palio.routing.client_messages import Refused as RequestRefused
 from palio.routing.messages import HomeBroker, Publish
 
@@ -324,6 +324,8 @@ class ConsumerGroup:
         """
         if isinstance(answer, Divided):
             self._rehoming.check_soon()
+        elif isinstance(answer, Moved):
+            self._rehoming.refer((answer.home,))
         elif isinstance(answer, Confirmed | RequestRefused) and self._unconfirmed:
             edge = (each for each in self._unconfirmed if each.confirm != "network")
             member = next(edge, self._unconfirmed[0])

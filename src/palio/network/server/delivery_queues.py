@@ -57,6 +57,7 @@ class SubscribeOptions:
     set_name: str = ""  # subscriptions of one set share the queue of the first of them
     completeness: bool = False  # whether the client is told of complete stretches
     settings: DurableSettings | None = None  # of a durable subscription; None leaves those that it has
+    standby: str = ""  # address of the second home of a durable one; without it keeps the one that it has
     group: GroupOptions | None = None  # of a member of a consumer group; None is the only consumer
 
 

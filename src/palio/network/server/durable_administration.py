@@ -77,6 +77,7 @@ def _describe_durable(server: Server, entry: DurableEntry) -> dict[str, Any]:
         "is_group": isinstance(group, ConsumerGroup),
         "key": group.key if isinstance(group, ConsumerGroup) else "",
         "consumers": [_describe(each) for each in consumers_of(server.host, client)],
+        "standby": server.host.standby_status(client, name),
         "limits": asdict(server.host.durable_settings(client, name) or DEFAULT_DURABLE_SETTINGS),
     }
 

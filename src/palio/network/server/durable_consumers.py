@@ -23,7 +23,7 @@ from palio.network.protocol import Overflow
 from palio.network.security.authorization import Principal, may_receive
 from palio.network.store.interface import Acknowledged, ConsumerLost, DeliveriesFailed, is_end_of_queue
 from palio.routing import codec
-from palio.routing.client_messages import Answer, Divided, UnsubscribeClient
+from palio.routing.client_messages import Answer, Divided, Moved, UnsubscribeClient
 from palio.routing.messages import HomeBroker, Publish
 
 if TYPE_CHECKING:
@@ -241,6 +241,8 @@ class ExclusiveConsumer(DurableConsumer):
     def answer(self, answer: Answer) -> None:
         if isinstance(answer, Divided):
             self._rehoming.check_soon()
+        elif isinstance(answer, Moved):
+            self._rehoming.refer((answer.home,))
         else:
             self.session.answer(answer)
 
@@ -307,6 +309,11 @@ class Rehoming:
     def check_soon(self) -> None:
         if self._timer is None and not self._is_closed:
             self._timer = asyncio.get_running_loop().call_later(_REHOME_CHECK_SECONDS, self._check)
+
+    def refer(self, homes: tuple[HomeBroker, ...]) -> None:
+        """Refer the consumers to another home at once: the subscription has ended here."""
+        if not self._is_closed:
+            self._move(homes)
 
     def close(self) -> None:
         self._is_closed = True

@@ -164,6 +164,8 @@ def revise_durable(host: Host, name: str, principal: Principal | None) -> None:
     the client subscribes again. One that was put aside matches nothing, and keeps its queue.
     """
     for client, subscription, before in list(host.subscriptions_of_clients(f"{DURABLE_CLIENT_PREFIX}{name}/")):
+        if host.is_standby(client, subscription):
+            continue  # its home decides, and sends the condition here
         granted = Filter.nothing if principal is None else before & principal.may_subscribe
         if granted == Filter.nothing and (principal is None or before != Filter.nothing):
             host.request(client, UnsubscribeClient(subscription))
@@ -181,6 +183,7 @@ def request_durable(
     credit: int | None = None,
     settings: DurableSettings | None = None,
     group: GroupOptions | None = None,
+    standby: str = "",
 ) -> None:
     """Subscribe durably once the claim is granted; `LivesElsewhere` where another broker is the home."""
 
@@ -188,7 +191,9 @@ def request_durable(
         try:
             if error is not None:
                 raise error
-            options = SubscribeOptions(durable=True, confirm=confirm, credit=credit, settings=settings, group=group)
+            options = SubscribeOptions(
+                durable=True, confirm=confirm, credit=credit, settings=settings, group=group, standby=standby
+            )
             session.request_subscription(name, wanted, on_answer, options)
         except PalioError as reason:
             on_answer(reason)
@@ -203,10 +208,11 @@ async def subscribe_durable(
     group: GroupOptions | None = None,
     credit: int | None = None,
     settings: DurableSettings | None = None,
+    standby: str = "",
 ) -> None:
     """Subscribe durably, and wait for the confirmation."""
     done, on_answer = answer_future()
-    request_durable(session, name, wanted, on_answer, group=group, credit=credit, settings=settings)
+    request_durable(session, name, wanted, on_answer, group=group, credit=credit, settings=settings, standby=standby)
     await done
 
 

@@ -327,19 +327,41 @@ class Host:
         return len(self._broker.durable_queues)
 
     def durable_keys(self) -> Iterator[tuple[Client, str]]:
-        """Owner and name of all durable subscriptions that this broker holds."""
-        return iter(self._broker.durable_queues)
+        """Owner and name of all durable subscriptions whose home is this broker."""
+        return (each for each in self._broker.durable_queues if not self.is_standby(*each))
 
     def durable_page(self, prefix: str, after: Client, limit: int) -> list[DurableEntry]:
         """The next durable subscriptions of clients whose name has a prefix, in the order of the names."""
         wants = self._broker.tables.subscriptions
-        keys = (each for each in self._broker.durable_queues if each[0] > after and each[0].startswith(prefix))
+        keys = (each for each in self.durable_keys() if each[0] > after and each[0].startswith(prefix))
         found = ((client, name, wants.get(client, name)) for client, name in nsmallest(limit, keys))
         return [DurableEntry(client, name, owned.filter) for client, name, owned in found if owned is not None]
 
     def is_durable(self, client: Client, name: str) -> bool:
-        """Whether this broker holds a durable subscription."""
-        return self._broker.durable_queues.is_durable(client, name)
+        """Whether this broker is the home of a durable subscription."""
+        return self._broker.durable_queues.is_durable(client, name) and not self.is_standby(client, name)
+
+    def is_standby(self, client: Client, name: str) -> bool:
+        """Whether this broker is the standby of a durable subscription, and not its home."""
+        return self._broker.standbys.is_standby(client, name)
+
+    def standby_status(self, client: Client, name: str) -> dict[str, Any] | None:
+        """The standby of a durable subscription whose home is this broker; None where it has and had none. It is
+        `protected` where both homes take events: each confirmed one is on two disks."""
+        epoch = self._broker.standbys.epoch(client, name)
+        if epoch is None:
+            return None
+        settings = self.durable_settings(client, name)
+        state = "none" if epoch.standby is None else "away"
+        if self._broker.standbys.is_in_reach(client, name):
+            state = "protected"
+        return {
+            "epoch": epoch.epoch,
+            "broker": epoch.standby,
+            "address": epoch.address,
+            "state": state,
+            "while_away": (settings and settings.standby_away) or "refuse",
+        }
 
     def durable_settings(self, client: Client, name: str) -> DurableSettings | None:
         """The settings of a durable subscription that this broker holds."""
@@ -353,9 +375,11 @@ class Host:
         """The other brokers that are known to hold durable subscriptions."""
         return [broker for broker in self._broker.delivery.expected.homes() if broker != self.broker_id]
 
-    def set_public_address(self, address: str) -> None:
-        """Where other brokers send the clients of durable subscriptions that this one holds."""
+    def set_public_address(self, address: str, others: tuple[str, ...] = ()) -> None:
+        """Where other brokers send the clients of durable subscriptions that this one holds, and by which other
+        addresses it may be named as a standby."""
         self._broker.claims.address = address
+        self._broker.claims.addresses = others
 
     def set_link_filters(self, link: int, filters: LinkFilters) -> None:
         """Let only matching events pass a link."""
@@ -399,6 +423,8 @@ class Host:
             "not_writing": delivery.not_writing,
             "full": delivery.interests.full,
             "blocking": delivery.blocked.brokers,
+            "unprotected": delivery.guarded,
+            "standbys": sum(self.is_standby(*each) for each in self._broker.durable_queues),
             "inversions": delivery.queues.inversions,
         }
 

@@ -182,7 +182,7 @@ class Server:
         except BaseException:
             await self.stop()
             raise
-        self.host.set_public_address(self.public_address)
+        self.host.set_public_address(self.public_address, tuple(map(str, self.addresses)))
         self.expiry.begin_all()
         for address in self.settings.connect:
             await self.neighbours.dial(address)

@@ -215,7 +215,9 @@ class Session:
         self._unconfirmed[name] = on_answer
         # This broker confirms even if the client does not ask: only then does the session know that it stands.
         level: Confirm = "network" if options.confirm == "network" else "edge"
-        request = client_messages.SubscribeClient(name, granted, level, durable, options.completeness, options.settings)
+        request = client_messages.SubscribeClient(
+            name, granted, level, durable, options.completeness, options.settings, options.standby
+        )
         if isinstance(delivery_queue, GroupMember):
             delivery_queue.group.await_confirmation(delivery_queue)
         if level == "edge":

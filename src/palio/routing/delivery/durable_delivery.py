@@ -506,6 +506,12 @@ class DurableDelivery:
         return self._log.withheld
 
     @property
+    def guarded(self) -> int:
+        """The number of events that are logged here and not confirmed, because both homes of a subscription must have
+        them first."""
+        return self._log.guarded
+
+    @property
     def is_refusing(self) -> bool:
         """Whether publishers of confirmed events wait for room."""
         return self._log.is_refusing
