@@ -277,7 +277,6 @@ def test_an_event_comes_once_by_two_ways_and_once_when_one_is_lost(crashed: int 
         ({"tables": "stabilising"}, "cannot be compared"),
         ({"crash_log": "recover"}, "difference of filters"),
         ({"paths": "failover", "options": {"circles": True}}, "difference of filters"),
-        ({"options": {"completeness": 1.0}}, "watermarks"),
         ({"forwarding": "bloom"}, "not every filter reaches every broker"),
     ],
 )

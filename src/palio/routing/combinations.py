@@ -15,8 +15,8 @@ The crash log `recover` goes with every row but flooding, and not with a hierarc
 hard. Failover goes with the same, and needs circles; redundant paths also need group forwarding along trees of
 publishers.
 
-XRoute by counters goes with tables that are hard, and not with trees of publishers, group forwarding, a hierarchy or
-completeness, nor with tables that are kept for a neighbour that is away.
+XRoute by counters goes with tables that are hard, and not with trees of publishers, group forwarding or a hierarchy,
+nor with tables that are kept for a neighbour that is away.
 
 An option of unknown name is refused, and so is one that none of the chosen strategies has (`strategies`).
 """
@@ -244,8 +244,6 @@ class Combination:
             return "counters depend on the order in which filters came, so that they cannot be compared" + other
         if self.kept_seconds is not None:
             return "what a neighbour lacks after an outage is a difference of filters, and counters have none" + other
-        if self.is_complete:
-            return "watermarks count the updates of filters on a link" + other
         return None
 
     def _refusal_by_leases(self) -> str | None:
@@ -408,18 +406,22 @@ def own_options(names: Sequence[str], options: Mapping[str, Any]) -> dict[str, A
 
 
 def legal_combinations() -> Iterator[Combination]:
-    """Every legal combination, in the order of the table; of XRoute those by counters, since by differences it sends
-    what covering does."""
-    for trees, propagation, advertisements in product(({}, {"trees": "publisher"}), PROPAGATIONS, (False, True)):
-        router = {"router": "counters"} if propagation == "xroute" else {}
+    """Every legal combination, in the order of the table; of XRoute those by counters, at the end, since by differences
+    it sends what covering does."""
+    spreads = [each for each in PROPAGATIONS if each != "xroute"]
+    for trees, propagation, advertisements in product(({}, {"trees": "publisher"}), spreads, (False, True)):
         for forwarding, options in _FORWARDING_OPTIONS:
             try:
-                yield Combination(propagation, forwarding, advertisements, options={**options, **trees, **router})
+                yield Combination(propagation, forwarding, advertisements, options={**options, **trees})
             except IllegalCombination:
                 continue
-    for propagation in PROPAGATIONS[1:]:
-        if propagation != "xroute":
-            yield Combination(propagation, options={"hierarchy": True})
+    for propagation in spreads[1:]:
+        yield Combination(propagation, options={"hierarchy": True})
+    for advertisements, (forwarding, options) in product((False, True), _FORWARDING_OPTIONS):
+        try:
+            yield Combination("xroute", forwarding, advertisements, options={**options, "router": "counters"})
+        except IllegalCombination:
+            continue
 
 
 def upkeep_variants(combination: Combination) -> list[Combination]:

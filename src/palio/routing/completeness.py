@@ -47,6 +47,7 @@ from palio.routing.messages import (
     Begin,
     EventId,
     Message,
+    Register,
     Subscribe,
     Unadvertise,
     Unsubscribe,
@@ -55,7 +56,7 @@ from palio.routing.messages import (
 from palio.routing.sealing import Keyring, watermark_context
 
 COMPLETENESS_TIMER: Final = "completeness"
-_UPDATES: Final = (Begin, Subscribe, Unsubscribe, Advertise, Unadvertise)  # that both ends of a link count
+_UPDATES: Final = (Begin, Subscribe, Unsubscribe, Register, Advertise, Unadvertise)  # that both ends of a link count
 _VOID: Final = -1
 _GONE: Final = -1  # the link by which a stream came, once it is closed
 _MAX_STREAMS: Final = 65_536  # brokers whose watermarks are followed
