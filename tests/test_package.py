@@ -29,8 +29,8 @@ PUBLIC = {
 PUBLIC_OF_SPARK = {
     "DeltaSink", "Estimate", "HttpSink", "NatsSink", "NatsSource", "PalioSink", "PalioSource", "ParquetSink",
     "ProgressListener", "Refused", "Rendezvous", "SubscriptionLog", "Wants", "annotate", "backfill", "covering",
-    "estimate", "generate", "match", "matches", "matching_function", "open_session", "progress", "register",
-    "stream", "sweep",
+    "estimate", "generate", "match", "matches", "matching_function", "open_session", "progress", "read_documents",
+    "register", "stream", "sweep", "synopsis",
 }  # fmt: skip
 
 

@@ -165,6 +165,17 @@ def test_an_attack_is_refused_in_flat_memory(data: str, said: str) -> None:
         tracemalloc.stop()
 
 
+def test_comments_and_instructions_are_bounded_as_elements_are() -> None:
+    limits = DocumentLimits(elements=10)
+    assert len(parse_document("<a>" + "<!--x-->" * 10 + "</a>", limits).asides) == 10
+    with pytest.raises(DocumentError, match="more than 10 comments and processing instructions"):
+        parse_document("<a>" + "<?x?>" * 11 + "</a>", limits)
+    assert parse_document("<!DOCTYPE a [<!-- no node --><?nor this?>]><!--one--><a/><?two 2?>").asides == [
+        (-1, 0, 0, None, "one"),
+        (-1, 1, 0, "two", "2"),
+    ]
+
+
 def test_elements_beyond_the_limit_are_refused_where_it_is_exceeded() -> None:
     with pytest.raises(DocumentError, match=r"more than 100 elements \(line 2, column 4\)"):
         parse_document("<a>" + "<b/>" * 98 + "\n<b><c/>", DocumentLimits(elements=100))

@@ -107,6 +107,26 @@ def test_random_expressions_of_xpath_match_where_lxml_says_so(document: str, xpa
 @pytest.mark.parametrize(
     "xpath",
     [
+        "-" * 3_900 + "1 = //a",
+        "//a[" + "not(" * 38 + "b[2]" + ")" * 38 + "]",
+        "//a" + "[1]" * 900,
+        "//a[b[2]" * 19 + "]" * 19,
+        "//a[" * 39 + "2" + "]" * 39,
+        "concat(" * 30 + "'a', 'b'" + ", .)" * 30 + " = 'x'",
+        " + ".join(["1"] * 900) + " = //a",
+    ],
+    ids=["signs", "nots", "positions", "predicates", "nested positions", "calls", "sums"],
+)
+def test_a_nested_or_long_expression_is_read_and_evaluated(xpath: str) -> None:
+    pattern = parse_xpath(xpath)
+    assert parse_xpath(str(pattern)) == pattern
+    with lxml_document(b"<a>1<b/></a>") as oracle:
+        assert ReferenceMatcher(parse_document("<a>1<b/></a>")).matches(pattern) is oracle.matches(xpath)
+
+
+@pytest.mark.parametrize(
+    "xpath",
+    [
         "//*[count(preceding::*) > 1000000]",
         "count(//*/following::*/preceding::*) = 3",
         "//*[sum(//@n) > count(//*[. = 'x'])*1000]",

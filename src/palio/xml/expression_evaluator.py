@@ -19,6 +19,7 @@ from decimal import Decimal
 from functools import cached_property
 from typing import Final, NamedTuple, TypeAlias
 
+from palio.errors import LimitReached
 from palio.xml.document import XML_NAMESPACE, Document
 from palio.xml.expression import (
     REVERSE_AXES,
@@ -55,8 +56,8 @@ Value: TypeAlias = list[int] | str | float | bool
 """Nodes are in document order, each once."""
 
 
-class TooManySteps(Exception):
-    """The limit of steps is reached."""
+class TooManySteps(LimitReached):
+    """An expression takes more steps on a document than it may."""
 
 
 class Context(NamedTuple):
@@ -72,7 +73,7 @@ class ExpressionEvaluator:
 
     def __init__(self, document: Document) -> None:
         self._document = document
-        self._steps_left = math.inf
+        self._steps = self._steps_left = math.inf
         self._string_values: dict[int, str] = {}
         self._tags: dict[object, frozenset[int]] = {}
 
@@ -82,7 +83,7 @@ class ExpressionEvaluator:
 
     def limit(self, steps: float) -> None:
         """Let evaluations take that many steps from now on."""
-        self._steps_left = steps
+        self._steps = self._steps_left = steps
 
     @cached_property
     def table(self) -> NodeTable:
@@ -92,7 +93,7 @@ class ExpressionEvaluator:
     def _spend(self, steps: float) -> None:
         self._steps_left -= steps
         if self._steps_left < 0:
-            raise TooManySteps
+            raise TooManySteps("max_steps", self._steps, "an expression takes too many steps on the document")
 
     # --- expressions ---------------------------------------------------------------------------------------
 

@@ -211,13 +211,16 @@ class _XPathParser(TokenCursor):
 
     def _operand(self) -> _Value:
         """A union of paths, a constant or a call."""
-        if self.is_sign("-"):
-            self.at += 1
-            number = self._operand()
-            if not isinstance(number, float):
-                raise self._beyond(self.peek(), "arithmetic")
-            return -number
         start = self.peek()
+        if self.is_sign("-"):
+            signs = 0
+            while self.is_sign("-"):
+                self.at += 1
+                signs += 1
+            number = self._operand() if self.peek().kind == "number" else None
+            if not isinstance(number, float):
+                raise self._beyond(start, "arithmetic")
+            return -number if signs % 2 else number
         value = self._primary()
         while self.is_sign("|"):
             self.at += 1

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from palio import Event, Filter, InvalidArgument, Matcher, ParseError
+from palio.filters.work_limit import WorkLimit, work_limit
 from tests.xml.strategies import documents, xpaths
 
 CURIE = "<article><contrib role='author'><surname>Curie</surname></contrib></article>"
@@ -111,6 +112,20 @@ def test_an_xpath_is_a_text(condition: object) -> None:
 def test_filters_are_pickled() -> None:
     wanted = xpath("//a[not(b) or c='1']")
     assert pickle.loads(pickle.dumps(wanted)) == wanted
+
+
+def test_an_expression_beyond_the_limit_of_a_broker_is_null_and_noted() -> None:
+    document = {"xml": "<a>" + "<b/>" * 3_000 + "</a>"}
+    slow = xpath("//b[count(preceding::b) > 5000]")
+    matcher = Matcher({"not slow": ~slow, **{f"{place}": xpath(f"//b[{place}]") for place in range(2, 9)}})
+    for limit, expected in ((WorkLimit(5_000_000), False), (WorkLimit(10**12), True)):
+        with work_limit(limit):
+            assert not slow.matches(document)
+            assert (~slow).matches(document) is expected
+            assert ("not slow" in matcher.match(document)) is expected
+            assert "8" in matcher.match(document)
+        assert (str(limit.reached) == "Counter()") is expected
+    assert "count(preceding::b)>5000" in str(slow)
 
 
 @given(st.lists(xpaths(), min_size=1, max_size=8, unique=True), st.lists(documents(), min_size=1, max_size=4))
