@@ -18,6 +18,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from math import log2
+from pathlib import Path
 from random import Random
 from statistics import fmean
 from typing import Any
@@ -41,6 +42,7 @@ DOMAIN = 1_000_000  # values of each attribute
 MAX_RANGE = 30_000  # 3 % of the domain: the non-selective ranges of the source
 BITS = 13
 MILLION = 1_000_000
+JOIN_SECONDS = 4.0  # in which a newcomer is on the ring, and its neighbours know it
 
 
 def source_mappings() -> dict[str, KeyMapping]:
@@ -267,40 +269,52 @@ class _CountedNetwork(ChordNetwork):
 
 
 def measure_growth(peers: int, subscriptions: int, publications: int, joins: int, seed: int) -> GrowthRow:
-    random = Random(seed)
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    wide = {name: Histogram.even(DOMAIN, 4 * peers) for name in ATTRIBUTES}
-    net = _CountedNetwork(peers, mapping=SelectiveAttribute(wide), seed=seed, lease=1e6, replicas=3)
-    wanted = [net.subscribe(random.randrange(peers), draw_condition(random)).wanted for _ in range(subscriptions)]
-    net.run()
-    net.hops.clear()
-    for _ in range(publications):
-        net.publish(random.randrange(peers), draw_event(random))
-    net.run()
-    hops = net.hops["Occurrence"] / publications
+    before = _resident_kib()
+    net, wanted, random = _subscribed(peers, subscriptions, seed)
+    memory = _resident_kib() - before
     places, nodes = net.memberships(), sorted(net.memberships())
     known = fmean(len(each.routes()) for each in places.values())
     keys = net._keys
     assert keys is not None
     reached = fmean(len(owners(nodes, net.ring, keys.positions_of(keys.arcs_of(each)))) for each in wanted)
     net.sent = net.sent_bytes = 0
-    net.run(2.0)
-    idle, idle_bytes = net.sent / 2, net.sent_bytes / 2
-    net.sent = net.sent_bytes = 0
+    net.run(JOIN_SECONDS)
+    idle, idle_bytes = net.sent, net.sent_bytes
+    net.hops.clear()
+    for _ in range(publications):
+        net.publish(random.randrange(peers), draw_event(random))
+    net.run()
+    hops = net.hops["Occurrence"] / publications
+    # The same network over the same seconds: what is more comes from the newcomers.
+    twin, _, _ = _subscribed(peers, subscriptions, seed)
+    twin.sent = twin.sent_bytes = 0
     for _ in range(joins):
-        net.join()
-    net.run(4.0)
-    memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
+        twin.join()
+    twin.run(JOIN_SECONDS)
+    assert sum(each.is_member for each in twin.memberships().values()) == peers + joins
     return GrowthRow(
         peers,
         hops,
         known,
         reached,
-        (net.sent - 4 * idle) / joins,
-        (net.sent_bytes - 4 * idle_bytes) / joins,
-        idle_bytes / peers,
+        (twin.sent - idle) / joins,
+        (twin.sent_bytes - idle_bytes) / joins,
+        idle_bytes / JOIN_SECONDS / peers,
         memory / peers,
     )
+
+
+def _subscribed(peers: int, subscriptions: int, seed: int) -> tuple[_CountedNetwork, list[Filter], Random]:
+    random = Random(seed)
+    wide = {name: Histogram.even(DOMAIN, 4 * peers) for name in ATTRIBUTES}
+    net = _CountedNetwork(peers, mapping=SelectiveAttribute(wide), seed=seed, lease=1e6, replicas=3)
+    wanted = [net.subscribe(random.randrange(peers), draw_condition(random)).wanted for _ in range(subscriptions)]
+    net.run()
+    return net, wanted, random
+
+
+def _resident_kib() -> float:
+    return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize() / 1024
 
 
 def fit(rows: list[GrowthRow], name: str) -> tuple[float, float]:
@@ -331,6 +345,7 @@ def main(arguments: list[str] | None = None) -> int:
     elif given.what == "churn":
         rows = measure_churn(given.peers, given.peers // 10, given.probes, given.seed)
     else:
+        measure_growth(10, 10, 1, 1, given.seed)  # what is loaded at first is no memory of peers
         rows = [measure_growth(each, given.subscriptions, 200, 5, given.seed) for each in given.sizes]
     if given.json:
         print(json.dumps([asdict(row) for row in rows]))

@@ -101,6 +101,11 @@ class Membership:
         low = self.node if self.predecessor is None else self.predecessor
         return self.ring.arc(low, self.joining)
 
+    def nodes_since(self, sender: int) -> list[int]:
+        """Nodes between one that holds this for its successor and this one, which it has not heard of yet."""
+        found = (self.predecessor, self.joining)
+        return [each for each in found if each is not None and self.ring.is_between(sender, each, self.node)]
+
     def routes(self) -> dict[int, int | None]:
         """The nodes that this one knows, with their predecessors as far as they are known."""
         known: dict[int, int | None] = {**self._remembered, **dict(self._fingers.values())}
@@ -115,6 +120,9 @@ class Membership:
         """Keep the arc of a node that answered, as a further finger."""
         if owner == self.node or predecessor is None:
             return
+        for power, (node, _) in self._fingers.items():
+            if node == owner:
+                self._fingers[power] = owner, predecessor
         self._remembered[owner] = predecessor
         self._remembered.move_to_end(owner)
         if len(self._remembered) > MAX_REMEMBERED_ARCS:
@@ -150,6 +158,9 @@ class Membership:
 
     def on_neighbours(self, sender: int, found: Neighbours) -> None:
         successor = self.successors[0]
+        if not self.is_member and successor == self.node:
+            return  # it is still looking for its place, and any peer would look like its successor
+        self.remember(sender, found.predecessor)
         if sender == successor or self.ring.is_between(self.node, sender, successor):
             self._set_successors((sender, *found.successors))
             candidate = found.predecessor
@@ -170,8 +181,9 @@ class Membership:
             self.predecessor = sender  # after a crash: it has its arc
         elif known is None or self.ring.is_between(known, sender, self.node):
             self.joining = sender
-            arc = self.ring.arc(self.node if known is None else known, sender)
-            self._send(sender, Transfer(known, *stored(arc)))
+            # All but what stays here: copies of its predecessors' arcs as well. If one of them crashes before it has
+            # heard of the newcomer, the newcomer owns its arc.
+            self._send(sender, Transfer(known, *stored(self.ring.arc(self.node, sender))))
         elif sender != known and known != self.node:
             self._send(known, AskNeighbours())  # if it is dead, the sender takes its place the next time
 

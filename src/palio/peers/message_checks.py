@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from palio.errors import WireError
 from palio.peers.key_space import KeySpace
 from palio.peers.messages import (
+    AskInterests,
     Cast,
     Copies,
     Digest,
@@ -39,7 +40,7 @@ def check_message(keys: KeySpace, message: Message) -> None:
             _check_runs(message.keys, size)
         case Digest() if not 0 <= message.low < size:
             raise WireError("a position that is not on the ring")
-        case Transfer() | Leave() | Replicate() | Copies():
+        case Transfer() | Leave() | Replicate() | Copies() | AskInterests():
             if isinstance(message, Copies) and not 0 <= message.low < size:
                 raise WireError("a position that is not on the ring")
             _check_interests(keys, message.interests)

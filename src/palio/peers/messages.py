@@ -134,10 +134,14 @@ class Digest(Struct, frozen=True, array_like=True, tag=14):
 
     low: int
     digest: bytes
+    is_new: bool = False  # whether the sender owns a part of it since a short time only, and may lack some
 
 
 class AskInterests(Struct, frozen=True, array_like=True, tag=15):
-    """The receiver's arc differs from the sender's copy of it."""
+    """The receiver's arc differs from the sender's copy of it, which comes with this where the arc is new to it."""
+
+    interests: tuple[Interest, ...] = ()
+    kept: tuple[Kept, ...] = ()
 
 
 class Copies(Struct, frozen=True, array_like=True, tag=16):
@@ -247,7 +251,7 @@ def mentioned(message: Message) -> set[int]:
         case Transfer():
             found = {each.subscriber for each in message.interests}
             return found if message.predecessor is None else found | {message.predecessor}
-        case Replicate() | Copies():
+        case Replicate() | Copies() | AskInterests():
             return {each.subscriber for each in message.interests}
     return set()
 

@@ -12,7 +12,7 @@ subscription is renewed: by the same peer, or by one that has come back at anoth
 
 from __future__ import annotations
 
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -61,6 +61,7 @@ _UPKEEP_TIMER: Final = "upkeep"
 _RETRY_TIMER: Final = "retry "
 _MAX_REMEMBERED_EVENTS: Final = 16_384  # of one subscription, by which repeated ones are recognised
 _COPY_GRACE_PERIODS: Final = 20  # of maintenance, in which the owner of a copy has not been heard of
+_NEW_ARC_PERIODS: Final = 4  # in which the owner of an arc asks those with copies for what it may lack
 _RELEASE_WINDOW_EVENTS: Final = 64  # kept events of one subscription that are under way to its peer
 
 
@@ -128,8 +129,10 @@ class Peer:
         self._next_number = incarnation << 32
         self._digested: dict[int, tuple[int, float]] = {}  # arcs of which this peer has copies: low end, and last heard
         self._swept_at: float | None = None
+        self._low: int | None = None  # end of the own arc at the last round of maintenance
+        self._grew_at = 0.0
         self._released_before = 0  # numbers up to this one are of an earlier round of maintenance
-        self._joins_by: int | None = None
+        self._contacts: deque[int] = deque()
         self._place_request: int | None = None
         self._now = 0.0
 
@@ -140,11 +143,16 @@ class Peer:
         self.membership.found_ring()
         self.start()
 
-    def join(self, contact: int) -> None:
-        """Join the ring of another peer."""
-        self._joins_by = contact
+    def join(self, *contacts: int) -> None:
+        """Join the ring of other peers, by one after the other until one answers."""
+        self._contacts.extend(contacts)
         self.start()
         self._ask_for_place()
+
+    def add_contact(self, contact: int) -> None:
+        """Name another peer to join by, where those named before are gone."""
+        if contact not in self._contacts:
+            self._contacts.append(contact)
 
     def start(self, after: float | None = None) -> None:
         """Begin maintenance after some seconds, by default after a whole period."""
@@ -185,6 +193,7 @@ class Peer:
 
     def on_message(self, sender: int, message: Message, now: float) -> None:
         self._now = now
+        membership = self.membership
         match message:
             case Cast():
                 self._on_cast(message)
@@ -194,14 +203,20 @@ class Peer:
                 self._on_membership(sender, message)
             case Replicate():
                 self._store(message.interests, message.kept)
-                self._send(sender, Replicated(message.number))
+                if message.number:
+                    self._send(sender, Replicated(message.number))
+                    for each in membership.nodes_since(sender):
+                        self._send(each, Replicate(0, message.interests, message.kept))
             case Replicated() | Notified():
                 self._on_answer(message.number)
             case Digest():
                 self._digested[sender] = message.low, now
-                if self.store.digest(self.keys.ring.arc(message.low, sender)) != message.digest:
-                    self._send(sender, AskInterests())
+                arc = self.keys.ring.arc(message.low, sender)
+                if self.store.digest(arc) != message.digest:
+                    held = self.store.stored(arc) if message.is_new else ((), ())
+                    self._send(sender, AskInterests(*held))
             case AskInterests():
+                self._store(message.interests, message.kept)
                 self._send_copies(sender)
             case Copies():
                 arc = self.keys.ring.arc(message.low, sender)
@@ -283,9 +298,13 @@ class Peer:
         if own:
             self._take(cast, own)
         rest = subtract_runs(cast.keys, own)
-        if rest and cast.to_successor:
-            back = self.membership.behind_sender(rest, cast.sender)
-            if back and self.membership.predecessor is not None:
+        back = self.membership.behind_sender(rest, cast.sender) if cast.sender != self.node else ()
+        if back and self.membership.predecessor is not None:
+            if not cast.to_successor and cast.hops:  # a newcomer that looks for its place has no fingers
+                # The sender's finger is out of date. Uncorrected, both could pass the keys to each other for ever.
+                neighbours = Neighbours(self.membership.predecessor, tuple(self.membership.successors))
+                self._send(cast.sender, neighbours)
+            elif cast.to_successor:
                 passed = Cast(back, cast.payload, cast.origin, cast.number, cast.sender, True, cast.hops + 1)
                 self._send(self.membership.predecessor, passed)
                 rest = subtract_runs(rest, back)
@@ -467,7 +486,7 @@ class Peer:
         if subscriber is None or not self.store.kept.has(id):
             return
         under_way = {event for each, event in self._releasing.values() if each == id}
-        for kept in self.store.kept.of(id):
+        for kept in list(self.store.kept.of(id)):  # what this peer itself has had already is released at once
             if len(under_way) >= _RELEASE_WINDOW_EVENTS:
                 break
             if identity(kept.event) in under_way or not self.membership.own_keys(
@@ -504,14 +523,22 @@ class Peer:
             self._request(Lookup(), ((position, position),), finger=power)
         self._drop_strange_copies()
         if membership.predecessor is not None:
-            digest = Digest(
-                membership.predecessor, self.store.digest(self.keys.ring.arc(membership.predecessor, self.node))
-            )
+            arc = self.keys.ring.arc(membership.predecessor, self.node)
+            digest = Digest(membership.predecessor, self.store.digest(arc), self._is_arc_new())
             for each in self._copy_holders(()):
                 self._send(each, digest)
         for id in [id for id, at in self._renew_at.items() if at <= self._now]:
             self._mine[id] = replace(self._mine[id], version=self._number())
             self._install(self._mine[id])
+
+    def _is_arc_new(self) -> bool:
+        """Whether this peer owns a part of its arc since a few periods only."""
+        ring, low, before = self.keys.ring, self.membership.predecessor, self._low
+        grew = before is None or low is None or ring.distance(low, self.node) > ring.distance(before, self.node)
+        if grew:
+            self._grew_at = self._now
+        self._low = low
+        return self._now - self._grew_at < _NEW_ARC_PERIODS * self.settings.period
 
     def _drop_strange_copies(self) -> None:
         """Drop what this peer neither owns nor has copies of any more: others have come between it and the owner."""
@@ -536,12 +563,13 @@ class Peer:
         self._released_before = self._next_number
 
     def _ask_for_place(self) -> None:
-        """Ask the contact who owns this peer's own position; again in every period, until somebody answers."""
-        if self._joins_by is None or self.membership.successors[0] != self.node:
+        """Ask a contact who owns this peer's own position; the next one in every period, until somebody answers."""
+        if not self._contacts or self.membership.successors[0] != self.node:
             return
         if self._place_request is None:
             self._place_request = self._number()
-        self._send(self._joins_by, lookup(self.node, self.node, self._place_request))
+        self._send(self._contacts[0], lookup(self.node, self.node, self._place_request))
+        self._contacts.rotate(-1)
 
     def _number(self) -> int:
         self._next_number += 1

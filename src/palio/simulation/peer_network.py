@@ -250,19 +250,20 @@ class ChordNetwork:
         """Let a peer end without a word."""
         self._remove(self._peer(peer))
 
-    def restart(self, peer: int, contact: int | None = None) -> None:
-        """Bring a peer back that is gone, at another position, with its durable subscriptions."""
+    def restart(self, peer: int) -> None:
+        """Bring a peer back that is gone, at another position, with its durable subscriptions; it joins by some peers
+        that it knows."""
         if self.is_up(peer):
             raise InvalidArgument(f"peer {peer} is up")
-        known = contact if contact is not None else self._random.choice(self._numbers_up())
-        asked = self._peer(known)
+        up = self._numbers_up()
+        known = self._random.sample(up, min(self.settings.replicas, len(up)))
         self._positions[peer] = self._free_position()
         self._lives[peer] += 1
         assert self._keys is not None
         back = self._peers[self._positions[peer]] = Peer(
             self._positions[peer], self._keys, self.settings, self._lives[peer]
         )
-        back.join(asked.node)
+        back.join(*(self._positions[each] for each in known))
         self._carry_out(back)
         for each in self._subscriptions:
             if each.at == peer and each.durable and each not in self._ended:

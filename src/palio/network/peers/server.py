@@ -145,6 +145,19 @@ class PeerServer(Server):
         while True:
             self._remember()
             await asyncio.sleep(_REMEMBER_SECONDS)
+            if self.ring is not None and not self.ring.peer.membership.is_member:
+                await self._find_contact(contacts, self.ring)
+
+    async def _find_contact(self, contacts: list[Address], ring: RingDriver) -> None:
+        """Name another peer to join by: the one that answered first may have crashed since."""
+        for contact in contacts:
+            try:
+                welcome = await ask_ring(contact, self._hello(b""), self.settings.heartbeat, self._trust)
+                dialled_address(welcome.reference, self._own)
+            except (OSError, ssl.SSLError, TimeoutError, PalioError):
+                continue
+            self._book.learn((welcome.reference,))
+            ring.peer.add_contact(welcome.reference.position)
 
     def _found(self, description: RingDescription) -> None:
         self._make_ring(description).found_ring()
