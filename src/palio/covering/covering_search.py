@@ -112,12 +112,14 @@ class CoveringSearch:
         # A filter with a condition on an attribute that another lacks cannot cover it: such filters are left out.
         looked_at = {attributes_in(tree) for tree in wanted.values()}
         trees = {}
-        patterns = XPathIndex()
+        # Those that were found to cover others are few, cover most, and are asked first.
+        patterns, wide, indexed = XPathIndex(), XPathIndex(), dict[int, IndexedFilter]()
         for number in range(self._count):
             filter = self._filter(number)
             tree = filter.tree
             if pattern_of(filter) is not None:
-                patterns.add(IndexedFilter(filter, number))
+                indexed[number] = IndexedFilter(filter, number)
+                patterns.add(indexed[number])
                 continue
             alternatives = tree.children if isinstance(tree, Or) else (tree,)
             if any(attributes_in(one) <= names for one in alternatives for names in looked_at):
@@ -125,9 +127,11 @@ class CoveringSearch:
         index = AttributeSetIndex(trees)
         max_looks = min(sys.maxsize, self._max_pairs * _LOOKS_PER_PAIR)
         for number, tree in wanted.items():
-            by_pattern = (each.arrival for each in patterns.candidates(tree))
-            candidates = chain(by_pattern, index.candidates(number, tree, max_looks))
-            yield number, self._first_coverer(number, candidates)
+            by_pattern = (each.arrival for each in chain(wide.candidates(tree), patterns.candidates(tree)))
+            by = self._first_coverer(number, chain(by_pattern, index.candidates(number, tree, max_looks)))
+            if by in indexed and indexed[by] not in wide.filters:
+                wide.add(indexed[by])
+            yield number, by
 
     def _filter(self, number: int) -> Filter:
         known = self._known.get(number)

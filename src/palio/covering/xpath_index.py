@@ -10,7 +10,7 @@ expression, leaves all patterns as candidates.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from itertools import chain
 
 from palio.covering.extents import IndexedFilter, first_above
@@ -65,9 +65,10 @@ class XPathIndex:
             return []
         return [each for each in self._compared(self._below(filter.filter.tree)) if filter.is_above(each)]
 
-    def candidates(self, tree: Node) -> Iterable[IndexedFilter]:
-        """The filters that may cover one, in the order of their arrival."""
-        return self._compared(self._above(tree)) if self.filters else ()
+    def candidates(self, tree: Node) -> Iterator[IndexedFilter]:
+        """The filters that may cover one, in the order of their arrival; searched for when the first is asked for."""
+        if self.filters:
+            yield from self._compared(self._above(tree))
 
     def _compared(self, found: dict[IndexedFilter, None] | None) -> Iterable[IndexedFilter]:
         """Candidates, in the order of their arrival; all filters for None."""
