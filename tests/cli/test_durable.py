@@ -84,6 +84,7 @@ def test_limit_changes_what_is_given_and_nothing_else(broker: Broker) -> None:
         "on_full": "drop_oldest",
         "expires_after": 30 * 86_400,
         "max_deliveries": 5,
+        "standby_away": None,
     }
     told = json.loads(run(broker, "limit", "desk-8", "--max-events", "default", "--max-bytes", "5000", "--json"))
     assert (told["limits"]["max_events"], told["limits"]["max_bytes"]) == (None, 5000)

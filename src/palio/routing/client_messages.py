@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from palio.filters.filter import Filter
 from palio.routing.durable_settings import DurableSettings
-from palio.routing.messages import BEGINS_AT_BROKER, HomeBroker, PastEvent, Time
+from palio.routing.messages import BEGINS_AT_BROKER, EventId, HomeBroker, PastEvent, Time
 
 Confirm: TypeAlias = Literal["no", "edge", "network"]
 Refusal: TypeAlias = Literal["refused", "unadvertised", "busy", "full", "broken"]
@@ -94,6 +94,13 @@ class PromoteClient(Struct, frozen=True, array_like=True, tag=42):
     owner: str
     name: str
     number: int = 0
+
+
+class DoneClient(Struct, frozen=True, array_like=True, tag=43):
+    """Events of a durable subscription that its consumers have acknowledged here: its standby need not keep them."""
+
+    name: str
+    events: tuple[EventId, ...]
 
 
 class ReplayClient(Struct, frozen=True, array_like=True, tag=39):
@@ -188,6 +195,13 @@ class Moved(Struct, frozen=True, array_like=True, tag=57):
     home: HomeBroker
 
 
+class Consumed(Struct, frozen=True, array_like=True, tag=58):
+    """At a standby: events that were acknowledged at the home of the subscription."""
+
+    name: str
+    events: tuple[EventId, ...]
+
+
 class Complete(Struct, frozen=True, array_like=True, tag=56):
     """Of the events that a broker accepted in one incarnation, numbered after `after` up to `up_to`, all that these
     subscriptions want were delivered before this. `time` is when the broker said so, by its wall clock; `sources`
@@ -213,5 +227,8 @@ ClientRequest: TypeAlias = (
     | ReplayClient
     | ClaimClient
     | PromoteClient
+    | DoneClient
 )
-Answer: TypeAlias = Confirmed | Cancelled | Refused | Accepted | Proceed | Past | Claimed | Divided | Moved | Complete
+Answer: TypeAlias = (
+    Confirmed | Cancelled | Refused | Accepted | Proceed | Past | Claimed | Divided | Moved | Consumed | Complete
+)

@@ -25,6 +25,7 @@ from palio.routing.client_messages import (
     ClaimClient,
     ClientRequest,
     Confirmed,
+    DoneClient,
     ForgetClient,
     PromoteClient,
     PublishBatch,
@@ -238,6 +239,8 @@ class ClientRequests:
                 self.replay.start(client, request, self.delivery.expected.logs())
             case ClaimClient():
                 self.claims.claim(client, request)
+            case DoneClient():
+                self.standbys.send_done(client, request)
             case PromoteClient():
                 self.standbys.promote(client, request)
 

@@ -351,7 +351,7 @@ class Holds(Struct, frozen=True, array_like=True, tag=19):
     keys: tuple[Key, ...]
 
 
-NoticeKind: TypeAlias = Literal["hold", "held", "refuse", "check", "end", "fence", "fenced", "rival"]
+NoticeKind: TypeAlias = Literal["hold", "held", "refuse", "check", "end", "fence", "fenced", "rival", "done"]
 
 
 class StandbyNotice(Struct, frozen=True, array_like=True, tag=31):
@@ -371,6 +371,7 @@ class StandbyNotice(Struct, frozen=True, array_like=True, tag=31):
     settings: DurableSettings | None = None
     reason: str = ""
     hops: int = 0
+    events: tuple[EventId, ...] = ()  # acknowledged at the home
 
 
 # Between brokers, in the event lane.

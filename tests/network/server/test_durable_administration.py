@@ -38,6 +38,7 @@ def test_a_report_has_the_condition_the_queue_the_consumers_and_the_limits() -> 
                 "on_full": None,
                 "expires_after": None,
                 "max_deliveries": 3,
+                "standby_away": None,
             }
             [consumer] = found["consumers"]
             assert (consumer["principal"], consumer["app"], consumer["delivered"]) == ("anyone", "desk", 2)

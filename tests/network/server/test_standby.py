@@ -60,6 +60,23 @@ def test_consumers_go_on_at_the_standby_that_is_promoted() -> None:
     run(check)
 
 
+def test_what_is_acknowledged_at_the_home_leaves_the_queue_of_the_standby() -> None:
+    async def check() -> None:
+        async with (
+            line(2) as [home, standby],
+            palio.connect(url(home)) as broker,
+            broker.subscribe("n >= 0", durable="desk-7", standby=url(standby)) as events,
+        ):
+            await _publish(broker, range(20))
+            [(client, name)] = home.host.durable_keys()
+            assert standby.store.queue(client, name).size().events == 20
+            for _ in range(20):
+                await (await anext(events)).ack()
+            await until(lambda: standby.store.queue(client, name).size().events == 0)
+
+    run(check)
+
+
 def test_only_a_durable_subscription_has_a_standby_and_only_a_standby_is_promoted() -> None:
     async def check() -> None:
         async with line(1) as [server], palio.connect(url(server)) as broker:

@@ -43,6 +43,8 @@ from palio.routing.client_messages import (
     Answer,
     ClientRequest,
     Confirmed,
+    Consumed,
+    DoneClient,
     PublishBatch,
     PublishClient,
     Refused,
@@ -75,7 +77,7 @@ from palio.routing.effects import (
 )
 from palio.routing.link_sessions import Transmit
 from palio.routing.memo import IdentityMemo
-from palio.routing.messages import LOCAL, BrokerLogPage, HomeBroker, Publish, PublishColumns
+from palio.routing.messages import LOCAL, BrokerLogPage, EventId, HomeBroker, Publish, PublishColumns
 from palio.routing.node import Arrived, Node, NodeInput
 
 T = TypeVar("T")
@@ -88,6 +90,7 @@ _MAX_BATCH_INPUTS: Final = 64
 _MAX_BACKLOG_INPUTS: Final = 2_048
 # Batches whose deliveries leave in one write for each client, and the bytes of their events.
 _MAX_DEFERRED_BATCHES: Final = 16
+_MAX_TRIMMED_EVENTS: Final = 4_096  # of a standby's queue that are compared with what was acknowledged at the home
 _MAX_DEFERRED_BYTES: Final = 1024 * 1024
 
 
@@ -147,6 +150,7 @@ class Host:
         self.delivery_plans = IdentityMemo[tuple[str, ...], DeliveryPlan]()  # by sets of subscriptions, of all clients
         self.drops: Counter[str] = Counter()
         self.counts: Counter[str] = Counter()
+        self._consumed: dict[tuple[Client, str], dict[EventId, None]] = {}  # at homes, and not in the queues here yet
         self.is_handling = False
         self.is_stopping = False
         self.on_consumer_gone: Callable[[Client, str], None] = lambda client, name: None
@@ -475,6 +479,8 @@ class Host:
     def _reply(self, effect: Reply) -> None:
         if type(effect.answer) is Accepted:
             self.backpressure.confirm(effect)
+        elif type(effect.answer) is Consumed:
+            self._trim(effect.client, effect.answer)
         else:
             self._answer(effect)
 
@@ -489,7 +495,26 @@ class Host:
 
     def acknowledge(self, done: Acknowledged) -> None:
         """Remove acknowledged events from a durable queue; one that was full takes more then."""
+        epoch = self._broker.standbys.epoch(done.client, done.name)
+        if epoch is not None and epoch.standby is not None and done.numbers:
+            queue, numbers = self._store.queue(done.client, done.name), set(done.numbers)
+            read = queue.read(min(numbers) - 1, min(max(numbers) - min(numbers) + 1, _MAX_TRIMMED_EVENTS))
+            events = tuple(event.id for number, event in read if number in numbers)
+            self.request(done.client, DoneClient(done.name, events))
         self._persistence.acknowledge(done)
+
+    def _trim(self, client: Client, consumed: Consumed) -> None:
+        """Remove from the queue of a standby what was acknowledged at the home, once it is there."""
+        waiting = self._consumed.setdefault((client, consumed.name), {})
+        waiting.update(dict.fromkeys(consumed.events))
+        read = self._store.queue(client, consumed.name).read(0, _MAX_TRIMMED_EVENTS)
+        found = tuple(number for number, event in read if event.id in waiting)
+        for _, event in read:
+            waiting.pop(event.id, None)
+        while len(waiting) > _MAX_TRIMMED_EVENTS:
+            del waiting[next(iter(waiting))]
+        if found:
+            self._persistence.acknowledge(Acknowledged(client, consumed.name, found))
 
     def fail_deliveries(
         self, failed: DeliveriesFailed | ConsumerLost, on_written: Callable[[], None] = lambda: None

@@ -42,6 +42,8 @@ from msgspec.structs import replace
 
 from palio.routing.client_messages import (
     Accepted,
+    Consumed,
+    DoneClient,
     Moved,
     PromoteClient,
     Refused,
@@ -184,6 +186,14 @@ class Standbys:
         known = self._delivery.epochs.get((client, name))
         if known is not None and known.home == self._node and known.standby is not None:
             self._send(StandbyNotice("end", str(known.standby), self._own, client, name, known.epoch))
+
+    def send_done(self, client: Client, done: DoneClient) -> None:
+        """Tell the standby what need not be kept. One that misses it has events twice after a promotion, as at least
+        once allows."""
+        known = self.epoch(client, done.name)
+        if known is not None and known.home == self._node and known.standby is not None:
+            to = str(known.standby)
+            self._send(StandbyNotice("done", to, self._own, client, done.name, known.epoch, events=done.events))
 
     def promote(self, client: Client, request: PromoteClient) -> None:
         """Make this standby the home."""
@@ -418,6 +428,11 @@ class Standbys:
                 self._on_fence(notice)
             case "fenced":
                 self._on_fenced(notice)
+            case "done":
+                # Not in another epoch: what a former home did is not done here.
+                known = self.epoch(notice.client, notice.name)
+                if known is not None and (known.home, known.epoch) == (notice.sender.broker, notice.epoch):
+                    self._effects.append(Reply(notice.client, Consumed(notice.name, notice.events)))
             case "rival":
                 self._on_fenced(notice)  # the other one is emptied before it ends
                 self._claims.add_rival(notice.client, notice.name, notice.sender)
