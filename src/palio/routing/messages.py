@@ -354,7 +354,7 @@ class Holds(Struct, frozen=True, array_like=True, tag=19):
 NoticeKind: TypeAlias = Literal["hold", "held", "refuse", "check", "end", "fence", "fenced", "rival", "done"]
 
 
-class StandbyNotice(Struct, frozen=True, array_like=True, tag=31):
+class StandbyNotice(Struct, frozen=True, array_like=True, tag=22):
     """From one home of a durable subscription to the other (`delivery.standby`), over the brokers between them.
 
     `to` is the number of a broker, or an address of the one that is asked for the first time. `sender` is where the
