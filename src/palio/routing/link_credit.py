@@ -11,8 +11,8 @@ because the broker that accepted them bounds how many are under way, and their b
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Final, NamedTuple, TypeAlias
 
 from palio.routing.effects import Drop, Effect, Send
@@ -35,10 +35,11 @@ class _LinkQueue:
     is_open: bool = False
     takes_columns: bool = False
     credit: int = 0
-    under_way: deque[tuple[int, int]] = field(default_factory=deque)  # events and bytes of messages not yet taken
+    # Made by the first message: an empty deque takes 760 bytes, and most links of a large simulation are idle.
+    under_way: deque[tuple[int, int]] | None = None  # events and bytes of messages not yet taken
     under_way_bytes: int = 0
     taken: int = 0  # events of the first message under way that were taken
-    waiting: deque[_WITH_CREDIT] = field(default_factory=deque)
+    waiting: deque[_WITH_CREDIT] | None = None
     waiting_events: int = 0
     waiting_bytes: int = 0
 
@@ -54,6 +55,8 @@ class _LinkQueue:
     def on_sent(self, message: _WITH_CREDIT) -> None:
         events, length = credit_of(message), bytes_of(message)
         self.credit -= events
+        if self.under_way is None:
+            self.under_way = deque()
         self.under_way.append((events, length))
         self.under_way_bytes += length
 
@@ -66,15 +69,20 @@ class _LinkQueue:
             self.under_way_bytes -= length
 
     def put(self, message: _WITH_CREDIT) -> None:
+        if self.waiting is None:
+            self.waiting = deque()
         self.waiting.append(message)
         self.waiting_events += credit_of(message)
         self.waiting_bytes += bytes_of(message)
 
-    def take(self) -> _WITH_CREDIT:
-        message = self.waiting.popleft()
-        self.waiting_events -= credit_of(message)
-        self.waiting_bytes -= bytes_of(message)
-        return message
+    def take_sendable(self) -> Iterator[_WITH_CREDIT]:
+        """The messages that waited and now have credit, in their order; each counts as sent."""
+        while self.waiting and self.may_send:
+            message = self.waiting.popleft()
+            self.waiting_events -= credit_of(message)
+            self.waiting_bytes -= bytes_of(message)
+            self.on_sent(message)
+            yield message
 
 
 class LinkCredit:
@@ -94,12 +102,12 @@ class LinkCredit:
         queue.is_open = True
         queue.takes_columns = columns
         queue.credit = credit
-        queue.under_way.clear()
+        queue.under_way = None
         queue.under_way_bytes = queue.taken = 0
 
     def close_link(self, link: int) -> None:
         queue = self._links.pop(link, None)
-        for message in () if queue is None else queue.waiting:
+        for message in (queue.waiting or ()) if queue is not None else ():
             several = events_in(message) if type(message) is PublishColumns else (message,)
             self._effects += [Drop("link down", each) for each in several]
 
@@ -154,10 +162,7 @@ class LinkCredit:
         if queue is None or not queue.is_open:
             return
         queue.on_granted(events)
-        while queue.waiting and queue.may_send:
-            message = queue.take()
-            queue.on_sent(message)
-            self._effects.append(Send((link,), message))
+        self._effects += [Send((link,), message) for message in queue.take_sendable()]
 
     def _queue(self, link: int) -> _LinkQueue:
         queue = self._links.get(link)
