@@ -14,6 +14,7 @@ import pyarrow as pa
 from palio.errors import DocumentError, PipelineError
 from palio.events.values import XML_ATTRIBUTE
 from palio.spark.match_job import check_events
+from palio.spark.workers import choose_worker_python
 from palio.xml.document_parser import parse_document
 from palio.xml.synopsis import MAX_NODES, DocumentSynopsis
 
@@ -32,6 +33,7 @@ def synopsis(events: DataFrame, xml: str = XML_ATTRIBUTE, *, max_nodes: int = MA
     check_events(events)
     if xml not in events.columns:
         raise PipelineError(f"xml names a column of XML text; there is no {xml!r}, but {', '.join(events.columns)}")
+    choose_worker_python(events.sparkSession)
     whole = DocumentSynopsis(max_nodes)
     limit = max_nodes
 

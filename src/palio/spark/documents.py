@@ -14,6 +14,7 @@ import pyarrow as pa
 from palio.errors import PipelineError
 from palio.events.values import XML_ATTRIBUTE
 from palio.events.xml import decode_document
+from palio.spark.workers import choose_worker_python
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -30,6 +31,7 @@ def read_documents(spark: SparkSession, paths: Any) -> DataFrame:
     """
     if not isinstance(paths, str) or not paths:
         raise PipelineError(f"documents are read from a folder or a pattern such as 'archive/*.xml', not {paths!r}")
+    choose_worker_python(spark)
     reader = spark.read.format("binaryFile")
     if not paths.endswith(".xml"):
         reader = reader.option("pathGlobFilter", "*.xml").option("recursiveFileLookup", "true")

@@ -31,6 +31,7 @@ from palio.matching.matcher import Matcher
 from palio.spark.record_batches import with_plan_name
 from palio.spark.shared_index import is_local
 from palio.spark.subscriptions import Refused, Wants, collect_batches
+from palio.spark.workers import choose_worker_python
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -63,6 +64,7 @@ def build_index(rows: DataFrame, count: int, timezone: str, language: str, casts
     """
     from pyspark.sql import functions as sql
 
+    choose_worker_python(rows.sparkSession)
     tasks = max(_MIN_TASKS, ceil(count / SUBSCRIPTIONS_PER_TASK))
     by_id = rows.withColumn(_ROW, sql.monotonically_increasing_id()).repartition(tasks, "id")
     ordered = by_id.sortWithinPartitions(_ROW).drop(_ROW)

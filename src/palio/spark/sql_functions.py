@@ -35,6 +35,7 @@ from palio.spark.subscriptions import (
     refusal_messages,
 )
 from palio.spark.worker_warnings import WorkerWarnings
+from palio.spark.workers import choose_worker_python
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -61,6 +62,7 @@ def register(spark: SparkSession | None = None) -> None:
     if session is None:
         raise PipelineError("there is no Spark session yet; start one, or hand it in: register(spark)")
     check_session(session)
+    choose_worker_python(session)
     warn = WorkerWarnings(session).warn
     function = _build_function(Path.cwd(), is_case_sensitive(session), session_zone(session), warn)
     session.udf.register(SQL_FUNCTION, function)
