@@ -20,21 +20,17 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import shutil
 import subprocess
 import sys
-import tarfile
-import tempfile
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass, replace
-from io import BytesIO
 from pathlib import Path
 from typing import Any
 
 if __name__ == "__main__":
     os.environ["OMP_NUM_THREADS"] = "1"
 
+from harness.checkout import REPOSITORY, checkout
 from harness.clock import pin_to_one_core
 from harness.condition_shapes import SHAPES, Shape
 from harness.engines import duckdb_conditions
@@ -47,7 +43,6 @@ from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-_REPOSITORY = Path(__file__).resolve().parents[1]
 _WORKER = Path(__file__).resolve().parent / "harness" / "shape_worker.py"
 _SLOW = 10  # times an equality
 _NOISE = 2  # times, between two measurements on a shared machine
@@ -111,9 +106,9 @@ def main(arguments: list[str] | None = None) -> int:
     with ExitStack() as stack:
         baseline = None
         if options.baseline:
-            source = stack.enter_context(_checkout(options.baseline))
+            source = stack.enter_context(checkout(options.baseline))
             baseline = None if source is None else Worker(source)
-        now = Worker(_REPOSITORY / "src")
+        now = Worker(REPOSITORY / "src")
         for worker in (now, baseline):
             if worker is not None:
                 stack.callback(worker.close)
@@ -195,26 +190,6 @@ def _agree(now: Measured, counted: Counted) -> bool:
         if number < counted.conditions:
             counts[number] += 1
     return counts == counted.sample
-
-
-@contextmanager
-def _checkout(commit: str) -> Iterator[Path | None]:
-    """The source of a commit in a temporary folder; None where there is no such commit, or no git."""
-    git = shutil.which("git")
-    if git is None:
-        _say("no baseline: there is no git here")
-        yield None
-        return
-    # An archive, because a work tree would be written down in the repository, and stay there after a crash.
-    done = subprocess.run([git, "archive", commit, "src"], cwd=_REPOSITORY, capture_output=True, check=False)
-    if done.returncode:
-        _say(f"no baseline: {done.stderr.decode().strip()}")
-        yield None
-        return
-    with tempfile.TemporaryDirectory(prefix="palio-bench-") as name:
-        with tarfile.open(fileobj=BytesIO(done.stdout)) as archive:
-            archive.extractall(name, filter="data")
-        yield Path(name) / "src"
 
 
 # --- report ------------------------------------------------------------------------------------------------

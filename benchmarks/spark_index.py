@@ -3,13 +3,14 @@
     python benchmarks/spark_index.py                     a million subscriptions, three rounds
     python benchmarks/spark_index.py --subscriptions 200000 --rounds 1
     python benchmarks/spark_index.py --unreadable 1000   one in a thousand is no condition
+    python benchmarks/spark_index.py --baseline v0.1.0   also what `Wants.read` of that commit did
 
-Both ways read the same Parquet files on `local[2]`, each in a process of its own, so that the memory is its own. They
+All ways read the same Parquet files on `local[2]`, each in a process of its own, so that the memory is its own. They
 run in turns, and the median counts. The driver's way brings all rows to the driver and makes a subscription of each;
-the workers' way is that of `Wants.read`. Seconds are from the DataFrame to an index that can match, after a smaller
-build, which starts the workers. CPU seconds are those of all processes, JVM and workers included: on a busy machine
-they say more. Memory is what the peak of the driver's Python grew by. Both indexes then match the same events, and must
-agree.
+the workers' way is that of `Wants.read`, and so is that of a baseline, however its commit read them. Seconds are from
+the DataFrame to an index that can match, after a smaller build, which starts the workers. CPU seconds are those of all
+processes, JVM and workers included: on a busy machine they say more. Memory is what the peak of the driver's Python
+grew by. All indexes then match the same events, and must agree.
 """
 
 from __future__ import annotations
@@ -22,11 +23,12 @@ import subprocess
 import sys
 import tempfile
 import time
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
+from harness.checkout import checkout
 from rich.console import Console
 from rich.table import Table
 
@@ -39,6 +41,7 @@ if TYPE_CHECKING:
 
 WORKLOAD = mix(attributes=10, conditions=(3, 5), present=(10, 10), vocabulary=140)
 WAYS = ("driver", "workers")
+BASELINE = "baseline"
 SMALL = 210_000  # subscriptions of the build before the timed one; enough for the workers to build it
 EVENTS = 2_000
 
@@ -48,19 +51,22 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--subscriptions", type=int, default=1_000_000)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--unreadable", type=int, default=0, metavar="N", help="every N-th condition cannot be read")
-    parser.add_argument("--way", choices=WAYS, help=argparse.SUPPRESS)
+    parser.add_argument("--baseline", metavar="REF", help="a commit to measure beside this one")
+    parser.add_argument("--way", choices=(*WAYS, BASELINE), help=argparse.SUPPRESS)
     parser.add_argument("--folder", type=Path, help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)
     if options.way is not None:
         print(json.dumps(_measure(options.way, options.folder)))
         return 0
-    with tempfile.TemporaryDirectory(prefix="palio-bench-") as name:
-        folder = Path(name)
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="palio-bench-")))
         _write(folder, options.subscriptions, options.unreadable)
-        runs: dict[str, list[dict[str, Any]]] = {way: [] for way in WAYS}
+        before = stack.enter_context(checkout(options.baseline)) if options.baseline else None
+        ways = WAYS if before is None else (BASELINE, *WAYS)
+        runs: dict[str, list[dict[str, Any]]] = {way: [] for way in ways}
         for _ in range(options.rounds):
-            for way in WAYS:
-                runs[way].append(_in_process(way, folder))
+            for way in ways:
+                runs[way].append(_in_process(way, folder, before if way == BASELINE else None))
     return _report(runs, options.subscriptions)
 
 
@@ -75,9 +81,11 @@ def _write(folder: Path, count: int, unreadable: int) -> None:
     spark.stop()
 
 
-def _in_process(way: str, folder: Path) -> dict[str, Any]:
+def _in_process(way: str, folder: Path, source: Path | None) -> dict[str, Any]:
+    """Measure one way, with this commit's source or that of another one."""
     command = [sys.executable, __file__, "--way", way, "--folder", str(folder)]
-    ended = subprocess.run(command, capture_output=True, text=True, check=True, env=os.environ)
+    environment = os.environ if source is None else {**os.environ, "PYTHONPATH": str(source)}
+    ended = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True, env=environment)
     found: dict[str, Any] = json.loads(ended.stdout.splitlines()[-1])
     return found
 
@@ -133,14 +141,14 @@ def _cpu_seconds() -> float:
 
 def _report(runs: dict[str, list[dict[str, Any]]], count: int) -> int:
     table = Table(title=f"Index of {count:,} subscriptions, local[2]; median of {len(runs['driver'])} rounds")
-    for name in ("", "seconds", "ratio", "CPU s", "of driver", "driver +MB", "segments", "refused"):
+    for name in ("", "seconds", "× workers", "CPU s", "of driver", "driver +MB", "segments", "refused"):
         table.add_column(name, justify="right" if name else "left")
     middle = {
         way: {key: median(run[key] for run in own) for key in own[0] if key != "answer"} for way, own in runs.items()
     }
-    ratios = [slow["seconds"] / fast["seconds"] for slow, fast in zip(*runs.values(), strict=True)]
     for way, found in middle.items():
-        ratio = "" if way == "driver" else f"{median(ratios):.2f} ({min(ratios):.2f}-{max(ratios):.2f})"
+        ratios = [one["seconds"] / workers["seconds"] for one, workers in zip(runs[way], runs["workers"], strict=True)]
+        ratio = "" if way == "workers" else f"{median(ratios):.2f} ({min(ratios):.2f}-{max(ratios):.2f})"
         cells = [way, f"{found['seconds']:.1f}", ratio, f"{found['cpu']:.1f}", f"{found['driver_cpu']:.1f}"]
         table.add_row(*cells, f"{found['grown']:,.0f}", f"{found['segments']:.0f}", f"{found['refused']:,.0f}")
     Console().print(table)

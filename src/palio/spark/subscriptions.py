@@ -200,7 +200,9 @@ class _Collector:
     ) -> None:
         if id is None or where is None:
             missing = "id" if id is None else "where"
-            self.refused.append(Refused(None if id is None else str(id), f"there is no {missing!r}"))
+            similar = next((name for name in metadata if name.lower() == missing), None)
+            reason = f"there is no {missing!r}" + (f", but {similar!r}: call it {missing!r}" if similar else "")
+            self.refused.append(Refused(None if id is None else str(id), reason))
             return
         own = None if subscriber is None else str(subscriber)
         zone = plain_zone(str(timezone or self.timezone))

@@ -206,6 +206,7 @@ def test_many_are_added_as_mappings_too(tmp_path: Path) -> None:
             {"id": 7, "where": {"x": [3]}, "language": "eventbridge"},
             {"id": "a", "where": "x = 4"},
             {"id": "no where"},
+            {"ID": "shouted", "WHERE": "x = 1"},
             {"id": "bad", "where": "x >"},
             {"id": "zone", "where": "x > 1", "timezone": "Europe/Oslo"},
         ]
@@ -213,6 +214,7 @@ def test_many_are_added_as_mappings_too(tmp_path: Path) -> None:
     assert [(each.id, each.reason.partition(";")[0][:32]) for each in refused] == [
         ("a", "another subscription has this id"),
         ("no where", "there is no 'where'"),
+        (None, "there is no 'id', but 'ID': call"),
         ("bad", "the condition ends where a value"),
     ]
     assert log.commit() == 1
