@@ -238,7 +238,7 @@ def test_a_folder_that_does_not_say_is_asked_about() -> None:
 
 
 def test_an_empty_folder_is_told_what_was_looked_for(tmp_path: Path) -> None:
-    looked_for = r"no file in it whose name ends in \.jsonl, \.ndjson, \.json, \.csv, \.parquet or \.orc"
+    looked_for = r"no file in it whose name ends in \.jsonl, \.ndjson, \.json, \.csv, \.parquet, \.orc or \.xml"
     with pytest.raises(InputError, match=looked_for):
         format_of(str(tmp_path))
     (tmp_path / "README").touch()

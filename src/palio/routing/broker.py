@@ -668,10 +668,11 @@ class Broker:
     # Disk and work
 
     def _on_persisted(self, persisted: Persisted) -> None:
-        # Both draw tokens from one counter, and each ignores those of the other.
+        # All draw tokens from one counter, and each ignores those of the others.
         self._requests.on_persisted(persisted.token)
         self.delivery.on_persisted(persisted.token)
-        self.standbys.on_persisted(persisted.token)
+        if persisted.token in self.standbys.writing:
+            self.standbys.on_persisted(persisted.token)
         if self._sessions is not None:
             self._sessions.on_persisted(persisted.token)
         self._forward_postponed()
@@ -679,7 +680,8 @@ class Broker:
     def _on_not_persisted(self, failure: NotPersisted) -> None:
         self._requests.on_not_persisted(failure)
         self.delivery.on_not_persisted(failure)
-        self.standbys.on_not_persisted(failure.token, failure.reason)
+        if failure.token in self.standbys.writing:
+            self.standbys.on_not_persisted(failure.token, failure.reason)
         if self._sessions is not None:
             self._sessions.on_not_persisted(failure)
 

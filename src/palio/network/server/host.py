@@ -495,7 +495,7 @@ class Host:
 
     def acknowledge(self, done: Acknowledged) -> None:
         """Remove acknowledged events from a durable queue; one that was full takes more then."""
-        epoch = self._broker.standbys.epoch(done.client, done.name)
+        epoch = self._broker.delivery.epochs.get((done.client, done.name))
         if epoch is not None and epoch.standby is not None and done.numbers:
             queue, numbers = self._store.queue(done.client, done.name), set(done.numbers)
             read = queue.read(min(numbers) - 1, min(max(numbers) - min(numbers) + 1, _MAX_TRIMMED_EVENTS))

@@ -49,15 +49,15 @@ class _Own(NamedTuple):
 class BlockedInterests:
     """The blocked interest of all other brokers, as one knows it, and what it announces of its own."""
 
-    __slots__ = ("_effects", "_index", "_is_dirty", "_known", "_node", "_own", "_version", "revision")
+    __slots__ = ("_effects", "_index", "_node", "_own", "_version", "has_announcement", "known", "revision")
 
     def __init__(self, node: int, incarnation: int, effects: list[Effect]) -> None:
         self._node = node
         self._version = incarnation << 32
         self._effects = effects
         self._own: dict[Key, _Own] = {}
-        self._is_dirty = False
-        self._known: dict[int, tuple[tuple[Key, Filter], ...]] = {}
+        self.has_announcement = False
+        self.known: dict[int, tuple[tuple[Key, Filter], ...]] = {}
         self._index: InterestIndex | None = None
         self.revision = 0  # grows with each change of what is known
 
@@ -66,17 +66,17 @@ class BlockedInterests:
     def set_own(self, key: Key, wanted: Filter, until: float) -> None:
         """Hold publishers of some events back, at other brokers, until a time."""
         self._own[key] = _Own(wanted, until)
-        self._is_dirty = True
+        self.has_announcement = True
 
     def remove_own(self, key: Key) -> None:
         if self._own.pop(key, None) is not None:
-            self._is_dirty = True
+            self.has_announcement = True
 
     def take_announcement(self, now: float) -> Announce | None:
         """The announcement that is due."""
-        if not self._is_dirty:
+        if not self.has_announcement:
             return None
-        self._is_dirty = False
+        self.has_announcement = False
         self._version += 1
         own = list(self._own.items())[:_MAX_ANNOUNCED]
         seconds = max((each.until - now for _, each in own), default=0.0)
@@ -85,14 +85,7 @@ class BlockedInterests:
             data = codec.encode_any(_Blocked((), 0.0))
         return Announce(f"{BLOCKED_TOPIC}{self._node}", self._version, data)
 
-    @property
-    def has_announcement(self) -> bool:
-        return self._is_dirty
-
     # Other brokers
-
-    def __bool__(self) -> bool:
-        return bool(self._known)
 
     def learn(self, message: Announce) -> bool:
         """Take a new announcement; whether it is one of another broker."""
@@ -105,7 +98,7 @@ class BlockedInterests:
             return False
         timer = f"{BLOCKED_TOPIC}{broker}"
         self._set(broker, blocked.interests if blocked.seconds > 0 else ())
-        if broker in self._known:
+        if broker in self.known:
             self._effects.append(SetTimer(timer, min(blocked.seconds, _MAX_SECONDS)))
         else:
             self._effects.append(CancelTimer(timer))
@@ -118,22 +111,22 @@ class BlockedInterests:
     def _set(self, broker: int, interests: tuple[tuple[Key, Filter], ...]) -> None:
         self.revision += 1
         self._index = None
-        self._known.pop(broker, None)
+        self.known.pop(broker, None)
         if interests:
-            self._known[broker] = interests
+            self.known[broker] = interests
 
     @property
     def brokers(self) -> list[int]:
         """The brokers with subscriptions that hold publishers back."""
-        return sorted(self._known)
+        return sorted(self.known)
 
     def find(self, events: Sequence[Event]) -> list[bool]:
         """For each event whether a subscription that holds publishers back wants it."""
-        if not self._known:
+        if not self.known:
             return [False] * len(events)
         if self._index is None:
             self._index = InterestIndex(filter_index_of("columnar"))
-            for broker, interests in self._known.items():
+            for broker, interests in self.known.items():
                 for key, wanted in interests:
                     self._index.add(LOCAL, home_key(broker, key), wanted)
         return [bool(found.local) for found in self._index.find_interested(events)]

@@ -440,7 +440,7 @@ class EventLog:
             self._withheld.clear()
             self._withheld_of.clear()
             self._withheld_bytes = 0
-        if not self._blocked:
+        if not self._blocked.known:
             return
         room = self._max_under_way - len(self._under_way)
         passed: list[EventId] = []

@@ -91,9 +91,9 @@ class Standbys:
         "_starting",
         "_tables",
         "_tokens",
-        "_writing",
         "refusal",
         "version",
+        "writing",
     )
 
     def __init__(
@@ -120,7 +120,8 @@ class Standbys:
         self._informed: dict[int, int] = {}
         self._requested: dict[tuple[Client, str], _Request] = {}
         self._fences: set[tuple[Client, str]] = set()  # whose former home has not answered
-        self._writing: dict[int, tuple[tuple[Client, str], Callable[[], None], Callable[[str], None]]] = {}
+        # What is on its way to the disk, by token.
+        self.writing: dict[int, tuple[tuple[Client, str], Callable[[], None], Callable[[str], None]]] = {}
         self._behind: dict[tuple[Client, str], deque[Callable[[], None]]] = {}  # changes that wait for a write
         self._starting: list[tuple[Client, SubscribeClient]] | None = []  # None once it is running
         self._is_timed = False
@@ -271,7 +272,7 @@ class Standbys:
         on_failed: Callable[[str], None] = lambda reason: None,
     ) -> None:
         token = next(self._tokens)
-        self._writing[token] = place, on_written, on_failed
+        self.writing[token] = place, on_written, on_failed
         self._behind.setdefault(place, deque())
         self._effects.append(Persist(records, token))
 
@@ -284,19 +285,17 @@ class Standbys:
             behind.append(call)
 
     def on_persisted(self, token: int) -> None:
-        if token in self._writing:
-            place, on_written, _ = self._writing.pop(token)
-            on_written()
-            self._call_behind(place)
+        place, on_written, _ = self.writing.pop(token)
+        on_written()
+        self._call_behind(place)
 
     def on_not_persisted(self, token: int, reason: str) -> None:
-        if token in self._writing:
-            place, _, on_failed = self._writing.pop(token)
-            on_failed(reason)
-            self._call_behind(place)
+        place, _, on_failed = self.writing.pop(token)
+        on_failed(reason)
+        self._call_behind(place)
 
     def _call_behind(self, place: tuple[Client, str]) -> None:
-        if any(each[0] == place for each in self._writing.values()):
+        if any(each[0] == place for each in self.writing.values()):
             return  # another write, which was begun by the answer to this one
         behind = self._behind.pop(place, deque())
         while behind:
