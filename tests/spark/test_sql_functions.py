@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from pyspark.errors import PySparkException
+from pyspark.sql.functions import call_function, explode, lit, struct
 
 from palio import Matcher
 from palio.spark import SubscriptionLog, match, register
@@ -75,6 +76,15 @@ def test_sql_names_the_subscriptions(spark: SparkSession, quotes: str, tmp_path:
     )
     found = spark.sql(f"SELECT id FROM {quotes} WHERE array_contains(who(symbol, price), 'desk')")
     assert [row.id for row in found.collect()] == [1]
+
+
+@pytest.mark.connect
+def test_nothing_is_read_before_an_action(spark: SparkSession, quotes: str, tmp_path: Path) -> None:
+    path = tmp_path / "late.jsonl"
+    found = call_function("palio_matches", lit(str(path)), struct("*"))
+    rows = spark.table(quotes).select("id", explode(found).alias("subscription_id"))
+    write_lines(path, WANTS)
+    assert {(row.id, row.subscription_id) for row in rows.collect()} == EXPECTED
 
 
 def test_changed_subscriptions_are_read_again(spark: SparkSession, quotes: str, tmp_path: Path) -> None:

@@ -93,12 +93,14 @@ def gather_for_plan(
     if isinstance(source, str | Path):
         rows = open_frame(spark, str(source))
         source = source if rows is None else rows
+    count = None
     if hasattr(source, "toArrow"):
         if plan == "auto":
-            plan = "broadcast" if _index_fits(source, memory) else "rendezvous"
+            count, fits = _count_and_fit(source, memory)
+            plan = "broadcast" if fits else "rendezvous"
         if plan != "broadcast":
             return from_frame(source, on_error, casts, columns)
-    wants = Wants.read(spark, source, on_error=on_error, casts=casts, columns=columns)
+    wants = Wants.read(spark, source, on_error=on_error, casts=casts, columns=columns, count=count)
     if casts is not None:
         wants = wants.with_casts(casts)
     return wants if choose_plan(wants.matcher, plan, memory) == "broadcast" else from_wants(spark, wants, columns)
@@ -126,16 +128,18 @@ def _parse_bytes(size: int | str, name: str) -> int:
     return int(found[1]) * _BYTE_UNITS[found[2]]
 
 
-def _index_fits(rows: DataFrame, memory: int) -> bool:
+def _count_and_fit(rows: DataFrame, memory: int) -> tuple[int, bool]:
+    """The number of rows, and whether their index takes at most this memory."""
     # One more than the driver takes: that shows whether there are more, without counting all.
     first = normalize(rows).limit(_DRIVER_SUBSCRIPTIONS + 1).toArrow()
     if first.num_rows <= _DRIVER_SUBSCRIPTIONS:
-        return True
+        return first.num_rows, True
     matcher = Matcher()
     # By id, the first of each; in bulk, because making a filter of each would take seconds.
     distinct = {each.id: each for each in reversed(list(decode_rows(first)))}
     add_usable(matcher, list(distinct.values()))
-    return bool(index_bytes(matcher) / first.num_rows * rows.count() <= memory)
+    count = rows.count()
+    return count, index_bytes(matcher) / first.num_rows * count <= memory
 
 
 def plan_rendezvous(

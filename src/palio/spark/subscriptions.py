@@ -89,13 +89,15 @@ class Wants:
         timezone: str | None = None,
         casts: ImplicitCasts | None = None,
         columns: Sequence[str] | None = None,
+        count: int | None = None,
     ) -> Wants:
         """Read subscriptions: a path or address, the name of a table, a DataFrame, a Matcher, or subscriptions.
 
         Of a `SubscriptionLog`, or the folder of one, the latest version is read.
         `language` is the default language, `timezone` the zone of literals without one, by default the session's.
         `casts`, if given, are put into the conditions while they are read. `columns` are the further columns of a
-        DataFrame or table that are read as metadata, by default all whose types Python has.
+        DataFrame or table that are read as metadata, by default all whose types Python has. `count` is the number of
+        its rows, where it is known; otherwise they are counted first.
         """
         check_on_error(on_error)
         if isinstance(source, Wants):
@@ -106,7 +108,7 @@ class Wants:
             return cls.read(spark, Matcher.open(source))
         zone = timezone or session_zone(spark)
         collector = _Collector(zone, language, casts)
-        _collect(spark, source, collector, columns)
+        _collect(spark, source, collector, columns, count)
         return collector.finish(on_error)
 
     @classmethod
@@ -254,14 +256,18 @@ class _Collector:
     def gather(self) -> Wants:
         """Index the subscriptions."""
         matcher = Matcher()
-        wants = [each.want if isinstance(each, Subscription) else each for each in self._found.values()]
+        wants: list[Want] = list(self._found.values())
+        # Most often all are texts, and a look at each of a million takes longer than at their types.
+        others = [] if set(map(type, wants)) <= {str} else [each for each in wants if isinstance(each, Subscription)]
+        if others:
+            wants = [each.want if isinstance(each, Subscription) else each for each in wants]
         if self.casts is not None:
             wants = self.casts.apply_to_wants(wants)
         unusable = add_usable(matcher, Subscriptions(list(self._found), wants))
         self.refused += [Refused(id, refusal_reason(error)) for id, error in unusable.items()]
         # A plain text has no subscriber.
-        others = (each for each in self._found.values() if isinstance(each, Subscription) and each.id not in unusable)
-        subscribers = {each.id: each.subscriber for each in others if each.subscriber is not None}
+        owned = (each for each in others if each.id not in unusable)
+        subscribers = {each.id: each.subscriber for each in owned if each.subscriber is not None}
         return Wants(matcher, tuple(self.refused), subscribers, casts=self.casts, schema=self.schema)
 
 
@@ -302,7 +308,9 @@ def _subscribers_in(matcher: Matcher) -> dict[str, str]:
     return {id: name for id, name in named if name is not None and id in matcher}
 
 
-def _collect(spark: SparkSession, source: Any, collector: _Collector, columns: Sequence[str] | None) -> None:
+def _collect(
+    spark: SparkSession, source: Any, collector: _Collector, columns: Sequence[str] | None, count: int | None
+) -> None:
     """Collect the subscriptions of any other source."""
     from palio.spark.subscription_log import SubscriptionLog, open_log  # which imports this module
 
@@ -319,7 +327,7 @@ def _collect(spark: SparkSession, source: Any, collector: _Collector, columns: S
             warnings.warn(f"{changes} {source.path} are not committed and do not count: call commit()", stacklevel=5)
         source = source.at()
     if hasattr(source, "toArrow"):
-        _read_rows(source, collector, columns)
+        _read_rows(source, collector, columns, count)
         return
     if not isinstance(source, Iterable):
         raise PipelineError(
@@ -416,13 +424,14 @@ def _read_file(path: str, collector: _Collector) -> None:
         raise InputError(error.source, reason, error.line) from error
 
 
-def _read_rows(rows: DataFrame, collector: _Collector, columns: Sequence[str] | None) -> None:
+def _read_rows(rows: DataFrame, collector: _Collector, columns: Sequence[str] | None, count: int | None) -> None:
     from palio.spark.index_build import MAX_DRIVER_SUBSCRIPTIONS, build_index
 
     rows = resolve_columns(rows)
     collector.schema = rows.schema
     rows = rows.select(*map(column, needed_columns(rows, columns)))
-    count = rows.count()
+    if count is None:
+        count = rows.count()
     if count > MAX_DRIVER_SUBSCRIPTIONS:
         collector.adopt(build_index(rows, count, collector.timezone, collector.language, collector.casts))
         return

@@ -103,6 +103,29 @@ def test_a_long_frame_is_measured_before_it_is_gathered(spark: SparkSession, mon
     assert 10 < scattered.bytes_each < 1000
 
 
+def test_a_short_frame_of_subscriptions_is_run_twice(
+    spark: SparkSession, events: DataFrame, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = spark.createDataFrame([("a", "price > 4"), ("b", "price = 2")], "id string, where string")
+    runs: list[str] = []
+    frame = type(rows)
+
+    def observe(name: str) -> None:
+        real = getattr(frame, name)
+
+        def run(self: DataFrame) -> Any:
+            runs.append(name)
+            return real(self)
+
+        monkeypatch.setattr(frame, name, run)
+
+    for name in ("toArrow", "count", "collect"):
+        observe(name)
+    found = match(events, rows, columns=["id"])
+    assert runs == ["toArrow", "toArrow"]  # a look at its length, and all of it
+    assert found.count() == 16
+
+
 def numbered(spark: SparkSession, events: pa.RecordBatch) -> DataFrame:
     rows = pa.array(range(events.num_rows), pa.int64())
     return spark.createDataFrame(pa.Table.from_batches([events]).append_column("row", rows))
