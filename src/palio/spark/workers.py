@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import os
 import re
+import subprocess
 import sys
 import threading
 import time
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
 
 _DEFAULT_PYTHON: Final = "python3"  # PySpark's
 _PYTHON_SETTING: Final = "spark.pyspark.python"
+_SESSION_PYTHON_SETTING: Final = "spark.sql.execution.pyspark.python"
+_LOCAL_SERVER: Final = "SPARK_LOCAL_REMOTE"  # PySpark sets it where it starts a server of Connect in this process
 _POLL_INTERVAL_SECONDS: Final = 0.2
 _NOTICE_SECONDS: Final = 10.0  # an idle cluster starts an executor in three
 # An executor that can reach the driver registers in two seconds; the rest is for a machine that is very busy.
@@ -50,18 +53,49 @@ def choose_worker_python(spark: SparkSession) -> None:
     """Make the functions that this session is going to run use the Python that was chosen for its workers.
 
     Every function of the API calls this first: the session may be one that `SparkSession.builder` has made. Functions
-    remember the Python of the session when they are made, so those that others have made before keep theirs.
+    remember the Python of the session when they are made, so those that others have made before keep theirs. A session
+    through Connect has a setting for it, which is made where the server runs in this process: `remote("local[*]")`.
     """
+    from pyspark import SparkContext
+
     from palio.spark.shared_index import is_connect  # with all of matching, which the sources do without
 
-    if is_connect(spark):  # the server chooses
-        return
-    context: Any = spark.sparkContext
+    through_connect = is_connect(spark)
+    context: Any = SparkContext._active_spark_context if through_connect else spark.sparkContext
+    if context is None or (through_connect and _LOCAL_SERVER not in os.environ):
+        return  # a server elsewhere chooses
     chosen = context._conf.get(_PYTHON_SETTING)
     if chosen is None and is_local(context.master) and not os.environ.get("PYSPARK_PYTHON"):
         chosen = sys.executable if context.pythonExec == _DEFAULT_PYTHON else None
-    if chosen:
+    if not chosen:
+        return
+    if not through_connect:
         context.pythonExec = chosen
+    elif spark.conf.get(_SESSION_PYTHON_SETTING, None) is None:
+        spark.conf.set(_SESSION_PYTHON_SETTING, chosen)
+
+
+def check_python_of_batches(spark: SparkSession) -> None:
+    """Refuse to start `foreachBatch` through a Connect server of this process under a Python without Palio.
+
+    No setting names that Python: it is that of the environment in which the server has started, else the `python3` of
+    its PATH. Spark itself only reports, a minute later, that the worker has not connected.
+    """
+    from palio.spark.shared_index import is_connect
+
+    chosen = os.environ.get("PYSPARK_PYTHON") or os.environ.get("PYSPARK_DRIVER_PYTHON")
+    if chosen or _LOCAL_SERVER not in os.environ or not is_connect(spark):
+        return
+    try:
+        tried = subprocess.run([_DEFAULT_PYTHON, "-c", "import palio.spark, pyarrow"], capture_output=True, check=False)
+        usable = tried.returncode == 0
+    except OSError:
+        usable = False
+    if not usable:
+        raise PipelineError(
+            f"through Spark Connect, a stream's batches run under the {_DEFAULT_PYTHON} of PATH, which has no Palio; "
+            "before the session is made, set os.environ['PYSPARK_PYTHON'] = sys.executable"
+        )
 
 
 def choose_python_of_active_session() -> None:

@@ -36,7 +36,7 @@ from palio.spark.streaming.commit_journal import BatchStart, Journal, Progress
 from palio.spark.streaming.dead_letters import REASON_COLUMN, DeadLetterRules
 from palio.spark.subscription_log import SubscriptionLog
 from palio.spark.subscriptions import Wants
-from palio.spark.workers import choose_worker_python
+from palio.spark.workers import check_python_of_batches, choose_worker_python
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -92,6 +92,7 @@ def stream(
         journal.check_log(log)
         journal.check_plan()
     choose_worker_python(events.sparkSession)
+    check_python_of_batches(events.sparkSession)
     job = Job(log.path, absolute(checkpoint), sink, _tuple(columns), tuple(json), rules, dead_letters, alias_of(events))
     writer = events.writeStream.foreachBatch(job).option("checkpointLocation", absolute(checkpoint))
     if name is not None:
