@@ -15,6 +15,13 @@ from palio.errors import PipelineError
 _TRIGGERS: Final = ("processingTime", "once", "continuous", "availableNow", "realTime")  # of DataStreamWriter.trigger
 
 
+def kind_of(given: Any) -> str:
+    """The name of a value's type, with its library if that is not Python's own: several have a DataFrame."""
+    library = type(given).__module__.partition(".")[0]
+    name = type(given).__name__
+    return name if library == "builtins" else f"{library}.{name}"
+
+
 def check_session(spark: Any) -> None:
     """Refuse what is no Spark session."""
     if not hasattr(spark, "createDataFrame") or not hasattr(spark, "conf"):

@@ -26,7 +26,7 @@ from palio.events.names import join_path, list_first
 from palio.events.values import XML_ATTRIBUTE
 from palio.matching.matcher import Matcher
 from palio.matching.subscription import Subscription
-from palio.spark.argument_checks import check_names
+from palio.spark.argument_checks import check_names, kind_of
 from palio.spark.attributes import MAX_INSPECTED_SUBSCRIPTIONS, MAX_NAMED, find_name, is_case_sensitive, quoted
 from palio.spark.implicit_casts import ImplicitCasts, warn_about_type_conflicts
 from palio.spark.physical_plan import (
@@ -156,10 +156,7 @@ def check_events(events: Any) -> None:
     """Refuse events that are no DataFrame, with the call that makes them one."""
     if hasattr(events, "sparkSession"):
         return
-    # pandas and Polars have a DataFrame, too.
-    library = type(events).__module__.partition(".")[0]
-    kind = type(events).__name__ if library == "builtins" else f"{library}.{type(events).__name__}"
-    given = f"{events!r}" if isinstance(events, str | Path) else f"a {kind}"
+    given = f"{events!r}" if isinstance(events, str | Path) else f"a {kind_of(events)}"
     raise PipelineError(f"events are a DataFrame of Spark, not {given}: {_frame_call(events)}")
 
 

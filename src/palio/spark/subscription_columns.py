@@ -20,10 +20,11 @@ from palio.spark.attributes import find_name, is_case_sensitive
 from palio.spark.record_batches import arrow_type, metadata_values
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import Column, DataFrame
     from pyspark.sql.types import DataType, StructField, StructType
 
-FIELDS: Final = ("id", "where", "language", "subscriber", "timezone")
+NAME_FIELDS: Final = ("id", "language", "subscriber", "timezone")
+FIELDS: Final = ("id", "where", *NAME_FIELDS[1:])
 _IN_MATCHES: Final = ("id", "subscriber")
 
 
@@ -39,6 +40,15 @@ def resolve_columns(rows: DataFrame) -> DataFrame:
             )
     renamed = {found: name for name, found in names.items() if found is not None and found != name}
     return rows.withColumnsRenamed(renamed) if renamed else rows
+
+
+def as_text(rows: DataFrame, name: str) -> Column:
+    """An id, or another name in a column, as Spark writes it in a string; bytes, which need not be text, as digits."""
+    from pyspark.sql import functions as sql
+    from pyspark.sql.types import BinaryType
+
+    is_binary = isinstance(rows.schema[name].dataType, BinaryType)
+    return (sql.hex(name) if is_binary else sql.col(name).cast("string")).alias(name)
 
 
 def needed_columns(rows: DataFrame, chosen: Sequence[str] | None) -> list[str]:

@@ -21,7 +21,7 @@ from palio.matching.subscription import Subscription
 from palio.spark.attributes import is_case_sensitive
 from palio.spark.projection import column, session_zone, subscription_zone
 from palio.spark.record_batches import metadata_columns
-from palio.spark.subscription_columns import choose_from_schema, choose_from_values, resolve_columns
+from palio.spark.subscription_columns import as_text, choose_from_schema, choose_from_values, resolve_columns
 from palio.spark.subscriptions import UTC_NAMES, OnError, Refused, Wants, plain_zone, refusal_reason, report_refused
 
 if TYPE_CHECKING:
@@ -162,16 +162,17 @@ def normalize(rows: DataFrame, chosen: Sequence[StructField] = ()) -> DataFrame:
 
     rows = resolve_columns(rows)
     further = [sql.struct(*(column(field.name) for field in chosen)).alias(CHOSEN)] if chosen else []
+    nothing = sql.lit(None).cast("string")
     is_json = isinstance(rows.schema["where"].dataType, StructType | MapType | ArrayType)
     where = sql.to_json("where") if is_json else sql.col("where").cast("string")
     return rows.select(
         # Not consecutive, but without a pass over the rows.
         sql.monotonically_increasing_id().alias("number"),
-        sql.col("id").cast("string").alias("id"),
+        as_text(rows, "id"),
         where.alias("where"),
         sql.lit(is_json).alias("is_json"),
-        (sql.col("language") if "language" in rows.columns else sql.lit("sql")).cast("string").alias("language"),
-        (sql.col("subscriber") if "subscriber" in rows.columns else sql.lit(None)).cast("string").alias("subscriber"),
+        as_text(rows, "language") if "language" in rows.columns else sql.lit("sql").alias("language"),
+        as_text(rows, "subscriber") if "subscriber" in rows.columns else nothing.alias("subscriber"),
         _zone_column(rows).alias("timezone"),
         *further,
     )

@@ -26,8 +26,9 @@ from palio.files import read_subscriptions
 from palio.matching.matcher import Matcher
 from palio.matching.subscription import Subscription, Subscriptions, Want
 from palio.matching.subscription_screening import add_usable
+from palio.spark.argument_checks import kind_of
 from palio.spark.projection import column, session_zone
-from palio.spark.subscription_columns import FIELDS, needed_columns, resolve_columns
+from palio.spark.subscription_columns import FIELDS, NAME_FIELDS, as_text, needed_columns, resolve_columns
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -329,10 +330,12 @@ def _collect(
     if hasattr(source, "toArrow"):
         _read_rows(source, collector, columns, count)
         return
-    if not isinstance(source, Iterable):
+    if not isinstance(source, Iterable) or hasattr(source, "columns"):
+        # A DataFrame of another library is iterable, too: over its names or its columns.
+        hint = ": spark.createDataFrame(…)" if hasattr(source, "columns") else ""
         raise PipelineError(
             "subscriptions are a path, the name of a table, a DataFrame, a Matcher, or a list of mappings with id and "
-            f"where, not {type(source).__name__}"
+            f"where, not {kind_of(source)}{hint}"
         )
     if isinstance(source, Mapping):  # conditions by id, as Matcher takes them
         if _TEXT_FIELDS.issubset(source):
@@ -429,7 +432,9 @@ def _read_rows(rows: DataFrame, collector: _Collector, columns: Sequence[str] | 
 
     rows = resolve_columns(rows)
     collector.schema = rows.schema
-    rows = rows.select(*map(column, needed_columns(rows, columns)))
+    needed = needed_columns(rows, columns)
+    # As text by Spark, under both plans alike: `str` of Python's writes booleans, floats and times in another way.
+    rows = rows.select(*(as_text(rows, each) if each in NAME_FIELDS else column(each) for each in needed))
     if count is None:
         count = rows.count()
     if count > MAX_DRIVER_SUBSCRIPTIONS:

@@ -63,6 +63,21 @@ def test_ids_without_a_column_are_texts(spark: SparkSession, events: DataFrame, 
         assert row.subscription_id in ("1", "2024-01-01")
 
 
+@pytest.mark.parametrize("plan", PLANS, ids=str)
+def test_ids_of_other_types_are_texts_as_spark_writes_them(spark: SparkSession, events: DataFrame, plan: Any) -> None:
+    ids = {
+        "true": "true",
+        "1e20D": "1.0E20",
+        "TIMESTAMP_NTZ'2024-01-01 00:00:00'": "2024-01-01 00:00:00",
+        "X'FF00'": "FF00",
+        "array(1, 2)": "[1, 2]",
+    }
+    for written, text in ids.items():
+        rules = spark.sql(f"SELECT {written} AS id, 'id = 1' AS where, true AS subscriber")
+        [row] = match(events, rules, columns=["id"], plan=plan).collect()
+        assert (row.subscription_id, row.subscriber) == (text, "true")
+
+
 @pytest.mark.parametrize("numbers", [False, True])
 def test_numbers_stay_numbers(spark: SparkSession, events: DataFrame, numbers: bool) -> None:
     asked = spark.sql("SELECT 7L AS id, 'id = 1' AS where")

@@ -189,10 +189,12 @@ def test_events_that_are_no_frame_are_refused_with_what_to_do(given: Any, advice
         assert advice in str(refusal.value)
 
 
-def test_a_frame_of_another_library_is_told_from_one_of_spark() -> None:
+def test_a_frame_of_another_library_is_told_from_one_of_spark(spark: SparkSession) -> None:
     table = pa.table({"id": [1]})
     with pytest.raises(PipelineError, match=r"events are a DataFrame of Spark, not a pandas\.DataFrame"):
         match(table.to_pandas(), wants("id = 1"))  # type: ignore[arg-type]
+    with pytest.raises(PipelineError, match=r"not pandas\.DataFrame: spark\.createDataFrame"):
+        Wants.read(spark, table.to_pandas())
 
 
 def test_conditions_are_given_by_id_as_to_a_matcher(spark: SparkSession) -> None:
