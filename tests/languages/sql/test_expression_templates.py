@@ -67,6 +67,11 @@ FORMS = [
     "array_contains({x}, {t})", "array_contains({x}, {n})", "{x} RLIKE {t}", "lower({x}) RLIKE {t}",
     "{x} LIKE {t} ESCAPE '/'", "({x} + {n} > {n}) IS NULL", "({x} + {y} > {n}) IS NOT TRUE", "{x} <=> {y}",
     "{x} + {n} <=> {n}", "{x} BETWEEN {n} AND {y}", "startswith(lower({x}), {t})", "locate({t}, {x}) = {s}",
+    "lower({x}) = lower({t})", "upper({t}) >= upper({x})", "{x} + {n} > {n} + {n}",
+    "{x} + {n} BETWEEN {n} - {n} AND {n}",
+    "to_date({x}) > date_add({d}, {s})", "to_date({x}) = CAST({t} AS DATE)", "{x} - {y} > CAST({m} AS TIMESTAMP) - {m}",
+    "length({x}) > length({t}) + {n}", "contains(upper({x}), {t})", "upper({x}) ILIKE {t}", "endswith(lower({x}), {t})",
+    "instr({x}, {t}) > 0", "locate({t}, lower({x})) = 1", "instr({x}, {t}) <= 0", "1 <> locate({t}, {x})",
     "round({x}, {s}) = {n}", "{x} IN ({y}, {n})", "{x} || {y} = {t}", "size({x}.d) = {s}",
 ]  # fmt: skip
 CONTEXTS = [

@@ -14,9 +14,10 @@ from palio.filters.expressions.extension_functions import reads_whole_event
 from palio.filters.expressions.pattern_functions import PREPARED
 from palio.filters.expressions.validation import refusal
 from palio.filters.expressions.value_comparison import MIRRORED
+from palio.filters.value_predicates import PATTERNS
 from palio.languages.grammar import NUMBER, TEXT
 from palio.languages.sql.lexer import tokenize
-from palio.languages.sql.lowering import check_refusals
+from palio.languages.sql.lowering import as_text_search, check_refusals
 from palio.languages.sql.parser import parse_condition
 from palio.languages.sql.template_parameters import (
     DECIMAL,
@@ -31,7 +32,6 @@ from palio.languages.sql.template_parameters import (
     substitute,
 )
 from palio.languages.sql.template_predicates import (
-    PATTERNS,
     BooleanAttribute,
     BooleanTest,
     Comparison,
@@ -161,6 +161,9 @@ class _TemplateBuilder:
 
     def condition(self, expression: Expression) -> Condition | None:
         """The condition of an expression; None where it has none."""
+        search = as_text_search(expression) if isinstance(expression, Call) else None
+        if search is not None:
+            return self.condition(search)
         simple = self._simple(expression)
         return simple if simple is not None or not isinstance(expression, Call) else self._computed(expression)
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import date, datetime
 from decimal import Decimal
 from typing import Any, Final, TypeAlias
 
 from palio.events.values import Scalar
 from palio.filters.expressions.ast import Call, Expression, Literal
+from palio.filters.expressions.special_forms import compile_expression
 from palio.filters.like import LikePattern, has_known_escapes
 from palio.filters.regex import Regex
 from palio.languages.grammar import InvalidLiteral
@@ -112,11 +114,41 @@ class Constant:
     value: Scalar
 
 
-Operand: TypeAlias = Parameter | Constant
+@dataclass(frozen=True, slots=True)
+class ComputedConstant:
+    """A call without attributes, `upper('abc')` say, whose value depends on the parameters in it."""
+
+    expression: Call
+    is_time: bool
+    """Whether its value is a date or a timestamp."""
+
+    @classmethod
+    def of(cls, expression: Call, example: Arguments) -> ComputedConstant | None:
+        """The constant of a call, by its value for some arguments; None for an interval of time."""
+        value = _computed(expression, example, "UTC")
+        return cls(expression, isinstance(value, date)) if type(value) in _CONSTANT_TYPES else None
 
 
-def value_of(operand: Operand, arguments: Arguments) -> Scalar:
-    return arguments[operand.index] if type(operand) is Parameter else operand.value  # type: ignore[union-attr]
+_CONSTANT_TYPES: Final = frozenset((bool, int, float, Decimal, str, bytes, date, datetime))
+
+Operand: TypeAlias = Parameter | Constant | ComputedConstant
+
+
+def value_of(operand: Operand, arguments: Arguments, timezone: str) -> Scalar:
+    """The value of an operand; `ValueError` where it is an interval of time."""
+    if type(operand) is Parameter:
+        return arguments[operand.index]  # type: ignore[no-any-return]
+    if isinstance(operand, Constant):
+        return operand.value
+    assert isinstance(operand, ComputedConstant)
+    value: Any = _computed(operand.expression, arguments, timezone)
+    if value is not None and type(value) not in _CONSTANT_TYPES:
+        raise ValueError("an interval of time compares with no value of an index")
+    return value  # type: ignore[no-any-return]
+
+
+def _computed(expression: Call, arguments: Arguments, timezone: str) -> Any:
+    return compile_expression(fill_expression(expression, arguments), timezone)({}, {})
 
 
 def listed_values(operands: Sequence[Operand], arguments: Arguments) -> Sequence[Scalar]:
@@ -125,7 +157,7 @@ def listed_values(operands: Sequence[Operand], arguments: Arguments) -> Sequence
     if isinstance(first, Parameter) and first.is_list:
         found: tuple[Scalar, ...] = arguments[first.index]
         return found
-    return [value_of(each, arguments) for each in operands]
+    return [value_of(each, arguments, "UTC") for each in operands]  # of parameters and constants, which have no zone
 
 
 # --- expressions with parameters -----------------------------------------------------------------------------

@@ -29,6 +29,7 @@ from palio.languages.sql.template_parameters import (
     INTEGER,
     STRING,
     Arguments,
+    ComputedConstant,
     Parameter,
     bind_some,
     parameters_in,
@@ -46,7 +47,7 @@ from palio.languages.sql.template_predicates import (
     PatternMatch,
     as_test,
 )
-from palio.matching.columnar.computed_attributes import MAX_CONJUNCTIONS, computed_name, value_and_range
+from palio.matching.columnar.computed_attributes import MAX_CONJUNCTIONS, computed_name, leaf_of_expression
 from palio.matching.columnar.conditions import ConditionsBuilder
 from palio.matching.columnar.slot_order import Region
 
@@ -136,8 +137,8 @@ class _Expansion:
         if predicate.form is Form.OTHER or test not in (TruthTest.TRUE, TruthTest.FALSE):
             return None
         if not any(parameters_in(predicate.expression)):
-            value, values = value_and_range(predicate.expression, test is TruthTest.TRUE, self.timezone)
-            return [[(computed_name(value, self.timezone), KnownValues(values), test)]]
+            leaf = leaf_of_expression(predicate.expression, test is TruthTest.TRUE, self.timezone)
+            return [[(leaf.attribute, KnownValues(leaf.values), test)]]
         if predicate.compares_times and self.timezone != "UTC":
             return None  # the first midnight of a calendar may be NULL
         if predicate.naming:
@@ -169,6 +170,8 @@ def _product(parts: Sequence[list[list[_NamedTest]] | None]) -> list[list[_Named
 
 def parameters_of(predicate: Predicate) -> tuple[Parameter, ...]:
     match predicate:
+        case Comparison(_, _, ComputedConstant(expression)):
+            return tuple(dict.fromkeys(parameters_in(expression)))
         case Comparison(_, _, operand) | PatternMatch(_, _, operand):
             return (operand,) if isinstance(operand, Parameter) else ()
         case InList(_, operands):
