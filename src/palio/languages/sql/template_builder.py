@@ -186,11 +186,8 @@ class _TemplateBuilder:
                 return None if part is None else BooleanTest(function == "istrue", part)
             case Call("isnull" | "isnotnull" as function, (Attribute(name),)):
                 return NullTest(name, function == "isnull")
-            case Call("between", (Attribute(name), low, high)):
-                ends = self._operand(low), self._operand(high)
-                if ends[0] is None or ends[1] is None:
-                    return None
-                return Connective(True, (Comparison(name, ">=", ends[0]), Comparison(name, "<=", ends[1])))
+            case Call("between", (Attribute() as value, low, high)):
+                return self._simple(Call("and", (Call(">=", (value, low)), Call("<=", (value, high)))))
             case Call("in", (Attribute(name), *items)):
                 operands = [self._operand(item) for item in items]
                 listed = tuple(operand for operand in operands if operand is not None)
