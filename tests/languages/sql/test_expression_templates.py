@@ -76,7 +76,8 @@ FORMS = [
     "round({x}, {s}) = {n}", "{x} IN ({y}, {n})", "{x} || {y} = {t}", "size({x}.d) = {s}",
 ]  # fmt: skip
 CONTEXTS = [
-    "{}", "{}", "NOT ({})", "{} AND b = 'x'", "c > 3 AND {}", "a IS NULL OR {}", "({}) IS FALSE",
+    "{}", "{}", "NOT ({})", "{} AND b = 'x'", "a IS NOT NULL AND {}", "b IS NOT NULL AND NOT ({} AND a IS NOT NULL)",
+    "c > 3 AND {}", "a IS NULL OR {}", "({}) IS FALSE",
     "NOT ({} AND c < 5)",
 ]  # fmt: skip
 

@@ -9,7 +9,7 @@ with it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import date
 from decimal import Decimal
@@ -44,10 +44,17 @@ from palio.languages.sql.template_predicates import (
     Form,
     InList,
     Negation,
+    NullTest,
     PatternMatch,
     as_test,
 )
-from palio.matching.columnar.computed_attributes import MAX_CONJUNCTIONS, computed_name, leaf_of_expression
+from palio.matching.columnar.computed_attributes import (
+    MAX_CONJUNCTIONS,
+    computed_attribute,
+    computed_name,
+    is_computed,
+    leaf_of_expression,
+)
 from palio.matching.columnar.conditions import ConditionsBuilder
 from palio.matching.columnar.slot_order import Region
 
@@ -92,8 +99,43 @@ def conjunctions(condition: Condition, timezone: str) -> list[list[tuple[str, Pr
             groups.setdefault(name, []).append((predicate, test))
         if any(is_membership(group) and len(group) > 1 for group in groups.values()):
             return None  # each constant has an axis of its own
-        found.append(list(groups.items()))
+        needed = frozenset[str]().union(*(_needed(name, group) for name, group in groups.items()))
+        kept = {name: group for name, group in groups.items() if name not in needed or not _is_presence(group)}
+        found.append([(name, _without_presence(group)) for name, group in kept.items()])
     return found
+
+
+def _without_presence(group: PredicateGroup) -> PredicateGroup:
+    """A group without the predicates that any value satisfies, where another asks for certain values."""
+    if not any(isinstance(predicate, NullTest) for predicate, _ in group) or not any(map(_needs_value, group)):
+        return group
+    return [each for each in group if not _is_presence([each])]
+
+
+def _needs_value(predicate_test: PredicateTest) -> bool:
+    predicate, test = predicate_test
+    if test not in (TruthTest.TRUE, TruthTest.FALSE):
+        return False
+    if isinstance(predicate, Comparison):
+        return predicate.operator != "<=>"
+    return isinstance(predicate, InList | PatternMatch)
+
+
+def _needed(name: str, group: PredicateGroup) -> Iterable[str]:
+    """The attributes without which the expression of a group has no value that the group asks for."""
+    if is_rare(group):
+        return [
+            each
+            for predicate, test in group
+            if isinstance(predicate, ExpressionPredicate) and test is TruthTest.TRUE
+            for each in predicate.needed
+        ]
+    return computed_attribute(name).required if is_computed(name) else ()
+
+
+def _is_presence(group: PredicateGroup) -> bool:
+    """Whether a group asks for any value."""
+    return all(isinstance(each, NullTest) and not each.is_null and test is TruthTest.TRUE for each, test in group)
 
 
 def is_rare(group: PredicateGroup) -> bool:
