@@ -8,7 +8,7 @@ conditions of the template at once (`Form`).
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date
 from enum import Enum
 from typing import Any, ClassVar, TypeAlias
@@ -36,6 +36,7 @@ from palio.languages.sql.lowering import (
     lower_pattern,
 )
 from palio.languages.sql.template_parameters import (
+    INTERVAL,
     STRING,
     Argument,
     Arguments,
@@ -196,6 +197,12 @@ class ExpressionPredicate:
         return self.compared is not None and any(_is_time(each) for each in _operands(self.compared))
 
     @property
+    def compares_intervals(self) -> bool:
+        """Whether what is compared is compared with intervals of time."""
+        found = [] if self.compared is None else _operands(self.compared)
+        return any(isinstance(each, ComputedConstant) and each.is_interval for each in found)
+
+    @property
     def is_evaluable(self) -> bool:
         """Whether what is compared, or else the whole, is the same expression for all arguments."""
         if self.compared is not None and any(isinstance(each, ComputedConstant) for each in _operands(self.compared)):
@@ -248,8 +255,10 @@ def _with_operands(compared: Any, by: Callable[[Parameter], Parameter]) -> Any:
         match operand:
             case Parameter():
                 return by(operand)
-            case ComputedConstant(expression, is_time):
-                return ComputedConstant(substitute(expression, lambda each: [by(each)]), is_time)
+            case ComputedConstant(Parameter() as expression):
+                return replace(operand, expression=by(expression))
+            case ComputedConstant(Call() as expression):
+                return replace(operand, expression=substitute(expression, lambda each: [by(each)]))
         return operand
 
     match compared:
@@ -303,16 +312,17 @@ def _comparison(expression: Call, example: Arguments) -> tuple[Expression, Attri
 
 
 def _operand(argument: Argument, example: Arguments) -> Operand | None:
-    if isinstance(argument, Call):
-        return (
-            None if attributes_of(argument) or reads_whole_event(argument) else ComputedConstant.of(argument, example)
-        )
+    match argument:
+        case Call() if attributes_of(argument) or reads_whole_event(argument):
+            return None
+        case Call() | Parameter(kind="interval"):
+            return ComputedConstant.of(argument, example)
     return _written_operand(argument)
 
 
 def _written_operand(argument: Argument) -> Parameter | Constant | None:
     if isinstance(argument, Parameter):
-        return argument
+        return argument if argument.kind != INTERVAL else None
     if isinstance(argument, Literal) and not isinstance(argument.value, Months | Micros):
         return Constant(argument.value)
     return None

@@ -133,7 +133,7 @@ def of_kind(name: str, kind: Kind) -> str:
     return f"{_MARK}{zone}{_KIND_MARK}{kind.name}{_MARK}{text}"
 
 
-def _interval_name(expression: Expression, timezone: str) -> str:
+def interval_name(expression: Expression, timezone: str) -> str:
     """The name of the computed attribute that has the microseconds of the intervals that an expression is."""
     zone, text = computed_name(expression, timezone)[len(_MARK) :].split(_MARK, 1)
     return f"{_MARK}{zone}{_KIND_MARK}{_INTERVALS}{_MARK}{text}"
@@ -247,7 +247,7 @@ def _leaf_and_value(expression: Expression, wants: bool, timezone: str) -> tuple
     intervals = _range_of_intervals(expression, wants)
     if intervals is not None:
         value, values = intervals
-        return Leaf(_interval_name(value, timezone), values), value
+        return Leaf(interval_name(value, timezone), values), value
     found = computed_range(expression, wants, timezone)
     value, values = (expression, ValueSet.points([wants])) if found is None or asks_for_null(found[1]) else found
     return Leaf(computed_name(value, timezone), values), value

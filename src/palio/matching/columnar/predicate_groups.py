@@ -52,6 +52,7 @@ from palio.matching.columnar.computed_attributes import (
     MAX_CONJUNCTIONS,
     computed_attribute,
     computed_name,
+    interval_name,
     is_computed,
     leaf_of_expression,
 )
@@ -187,7 +188,8 @@ class _Expansion:
             return [[(f"\0{parameters_of(predicate)[0].index}", predicate, test)]]
         if predicate.value is None or predicate.compared is None:
             return None
-        name = computed_name(predicate.value, self.timezone)
+        name_of = interval_name if predicate.compares_intervals else computed_name
+        name = name_of(predicate.value, self.timezone)
         found = self.alternatives(predicate.compared, test)
         return found and [[(name, part, test) for _, part, test in each] for each in found]
 
