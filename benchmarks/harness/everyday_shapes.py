@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from datetime import date, datetime, timedelta
+from decimal import Decimal
 
 import pyarrow as pa
 from numpy.random import Generator
@@ -62,6 +63,10 @@ def _days(generator: Generator, rows: int, _: int) -> pa.Array:
     )
 
 
+def _decimals(generator: Generator, rows: int, _: int) -> pa.Array:
+    return pa.array([Decimal(number).scaleb(-2) for number in generator.integers(0, 100_000, rows).tolist()])
+
+
 def _booleans(generator: Generator, rows: int, _: int) -> pa.Array:
     return pa.array(generator.random(rows) < 0.5)
 
@@ -70,13 +75,13 @@ _MOMENTS = timestamps(lambda _: (_DAYS_BEFORE_2000, _DAYS_BEFORE_2000 + _EVENT_D
 _WORD = words(5)  # each in five conditions
 _COLUMNS: dict[str, Column] = {
     "city": _WORD, "region": nullable(_WORD, 0.5), "name": names, "price": floats(lambda _: 1_000), "active": _booleans,
-    "qty": integers(100), "a": integers(100), "b": integers(100), "code": integers(2_000), "day": _days,
-    "ts": _MOMENTS, "started": _MOMENTS, "ended": _MOMENTS, "tags": tags(5 / 3),
+    "amount": _decimals, "qty": integers(100), "a": integers(100), "b": integers(100), "code": integers(2_000),
+    "day": _days, "ts": _MOMENTS, "started": _MOMENTS, "ended": _MOMENTS, "tags": tags(5 / 3),
 }  # fmt: skip
 
 _FORMS = (
     "city = '{word}'", "code = {n}", "price > {n}", "price > {x.yy}", "price BETWEEN {x.yy} AND 2000000.5",
-    "price < -{x.yy}", "price > {n}e0", "{n} < price", "day = DATE '{day}'", "day > DATE '{day}'",
+    "price < -{x.yy}", "price > {n}e0", "amount > {x.yy}", "{n} < price", "day = DATE '{day}'", "day > DATE '{day}'",
     "ts > TIMESTAMP '{moment}'", "ts BETWEEN TIMESTAMP '{moment}' AND TIMESTAMP '2600-01-01 00:00:00'",
     "day >= '{day}'", "price > '{n}'", "city = 'it''s {word}'", r"city = 'it\'s {word}'", "city = 'é{word}'",
     "city IN ('{word}', '{word}', '{word}')", "code IN ({n}, {n}, {n})", "price IN ({x.yy}, {x.yy})",
@@ -87,7 +92,9 @@ _FORMS = (
     "name LIKE '_{abcd}%'", "name ILIKE '%{abcd}%'", "name NOT LIKE '%{abcd}%'", "name RLIKE '^{abcd}'",
     "name RLIKE '^{bc}[a-m]+{bc}'", "name RLIKE '{abcd}'", "name RLIKE '{bc}[a-m]+{bc}'", "name RLIKE '[a-e]+{abcd}$'",
     "name RLIKE '{abcd}|{abcd}'", "name RLIKE '[{bc}][{bc}]+'", "name RLIKE r'^{abcd}\\w+$'",
-    "contains(name, '{abcd}')", "startswith(name, '{abcd}')", "lower(name) = '{abcd}'", "lower(name) LIKE '%{abcd}%'",
+    "contains(name, '{abcd}')", "startswith(name, '{abcd}')", "instr(name, '{abcd}') > 0", "lower(name) = '{abcd}'",
+    "lower(name) LIKE '%{abcd}%'", "upper(name) RLIKE '^{bc}'", "upper(city) = upper('{word}')",
+    "NOT (lower(city) = '{word}')", "price NOT BETWEEN 0 AND {n}",
     "substring(name, 3, 4) = '{abcd}'", "coalesce(region, city) = '{word}'", "nullif(city, '') = '{word}'",
     "CASE WHEN active THEN city ELSE region END = '{word}'", "CASE WHEN price > {n} THEN 1 ELSE 0 END = 1",
     "CAST(code AS STRING) = '{n}'", "abs(price - {x.yy}) < 0.5", "price + {n} > 2000000", "price - {n} > 5",

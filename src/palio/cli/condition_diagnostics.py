@@ -23,12 +23,15 @@ from palio.filters.filter import Filter
 from palio.filters.normal_form import normal
 from palio.filters.sql_writer import to_sql
 from palio.filters.tree import NOTHING, And, Leaf, Node, Or, Residual, domain_of, leaves
+from palio.filters.value_predicates import Like, Rlike, Test
 from palio.matching.access_paths import AccessPaths, is_always_candidate, only_excludes
 from palio.matching.columnar.computed_attributes import (
     MIN_SHARING_CONDITIONS,
     ExpressionUses,
     computed_attribute,
     expression_text,
+    is_computed,
+    lift_tree,
 )
 from palio.matching.columnar.pattern_costs import pattern_cost
 from palio.matching.relative_costs import (
@@ -230,16 +233,35 @@ def _listed(texts: list[str]) -> str:
 
 def _pattern_reasons(tree: Node) -> list[SlowCondition]:
     reasons: dict[SlowCondition, None] = {}
-    for condition in leaves(tree):
+    for condition in leaves(lift_tree(tree)):
         if not isinstance(condition, Leaf):
             continue
         for test in condition.values.tests:
             cost = pattern_cost(test.pattern)
             if cost.is_slow:
-                written = _quoted([Leaf(condition.attribute, domain_of(test).where([test]))])
-                reason = f"{written} {cost.reason.format(values=f'distinct value of {condition.attribute}')}"
+                name = strip_parentheses(expression_text(condition.attribute))
+                reason = f"{_quoted([_of_test(condition.attribute, test)])} {_tried_on(cost.reason, name)}"
                 reasons[SlowCondition(_with_cost(reason, cost.times), cost.remedy)] = None
     return list(reasons)
+
+
+def _tried_on(reason: str, name: str) -> str:
+    return reason.format(values=f"distinct value of {name}")
+
+
+def _of_test(attribute: str, test: Test) -> Node:
+    """A test of an attribute, or of an expression, as a condition by itself."""
+    if not is_computed(attribute):
+        return Leaf(attribute, domain_of(test).where([test]))
+    computed = computed_attribute(attribute)
+    match test.pattern:
+        case Rlike(regex):
+            asked = Call("rlike", (computed.expression, Literal(regex.text)))
+        case Like(pattern):
+            asked = Call("ilike" if pattern.ignore_case else "like", (computed.expression, Literal(pattern.sql)))
+        case _:
+            return Leaf(expression_text(attribute), domain_of(test).where([test]))
+    return Residual(asked, test.wanted, computed.timezone)
 
 
 def _quoted(conditions: Iterable[Node]) -> str:

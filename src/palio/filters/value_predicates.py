@@ -18,7 +18,7 @@ from datetime import date, datetime
 from functools import cached_property
 from itertools import combinations
 from types import EllipsisType
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from palio.events.values import Scalar
 from palio.filters.expressions.ast import Call, Expression, Literal, Micros, Months, attributes_of
@@ -173,6 +173,19 @@ class Computed:
 
 
 Pattern: TypeAlias = Like | Rlike | XPath | Computed
+
+TEXT_FUNCTION_PATTERNS: Final[dict[str, Callable[[str], LikePattern]]] = {
+    "startswith": LikePattern.starting,
+    "endswith": LikePattern.ending,
+    "contains": LikePattern.containing,
+}
+PATTERNS: Final[dict[str, Callable[[str], LikePattern | Regex]]] = {
+    "like": LikePattern.parse,
+    "rlike": Regex.compile,
+    "ilike": lambda text: LikePattern.parse(text, ignore_case=True),
+    **TEXT_FUNCTION_PATTERNS,
+}
+"""Conditions that a string matches a pattern, by function, with the pattern that a text is."""
 
 
 @dataclass(frozen=True)
@@ -329,12 +342,12 @@ def computed_range(expression: Expression, wants: bool, timezone: str) -> tuple[
             return (inner[0], inner[1].complement()) if inner[1].is_enumerable else None
         case Call("isnull", (Call() as value,)):
             truth = Truth(NULLS, PRESENT)
-        case Call("like", (Call() as value, Literal(str() as text))):
+        case Call(function, (Call() as value, Literal(str() as text))) if function in PATTERNS:
             try:
-                pattern = LikePattern.parse(text)
+                pattern = PATTERNS[function](text)
             except ValueError:
                 return None
-            return value, _like_range(pattern, wants)
+            return value, _pattern_range(pattern, wants)
         case Call("between", (Call() as value, low, high)):
             least, most = (_comparison(op, end, timezone) for op, end in ((">=", low), ("<=", high)))
             if least is not None and most is not None:
@@ -407,10 +420,13 @@ def _constant(expression: Expression, timezone: str) -> Scalar | Months | Micros
     return value
 
 
-def _like_range(pattern: LikePattern, wants: bool) -> ValueSet:
+def _pattern_range(pattern: LikePattern | Regex, wants: bool) -> ValueSet:
+    """The strings that match a pattern, or do not; it is NULL for everything else."""
     from palio.filters.value_sets import STRINGS, ValueSet
 
-    if pattern.shape not in ("exact", "prefix"):
+    if isinstance(pattern, Regex):
+        return STRINGS.where([Test(Rlike(pattern), wants)])
+    if pattern.ignore_case or pattern.shape not in ("exact", "prefix"):
         return STRINGS.where([Test(Like(pattern), wants)])
     inside = ValueSet.points([pattern.text]) if pattern.shape == "exact" else ValueSet.prefix(pattern.text)
     return inside if wants else STRINGS.intersect(inside.complement())

@@ -10,13 +10,14 @@ This is read off the conditions and the names of what an index holds, without a 
 from __future__ import annotations
 
 from collections.abc import Collection
+from typing import Any, Final
 
 from palio.filters.explanation import AccessPath
 from palio.filters.expressions.extension_functions import reads_whole_event
-from palio.filters.kinds import Kind
+from palio.filters.kinds import KINDS, Kind, cut_after, float_position
 from palio.filters.like import LikePattern
-from palio.filters.tree import And, Leaf, Node, Or, Residual
-from palio.filters.value_predicates import Computed, Like, Rlike, XPath
+from palio.filters.tree import And, Leaf, Node, Or, Residual, leaves
+from palio.filters.value_predicates import Computed, Like, Rlike, XPath, common_prefix
 from palio.filters.value_sets import PRESENT
 from palio.matching.columnar.array_members import membership_in
 from palio.matching.columnar.computed_attributes import (
@@ -77,9 +78,24 @@ class AccessPaths:
     def _of_expression(self, condition: Leaf | Residual) -> AccessPath:
         for name in names_restricted(condition):
             if name in self._indexed:
+                times = self._cost_of_lookup(condition)
                 is_expression = is_computed(name)
-                return AccessPath("computed attribute" if is_expression else "attribute", expression_text(name))
+                return AccessPath(
+                    "computed attribute" if is_expression else "attribute", expression_text(name), "", times
+                )
         return self._residual()
+
+    def _cost_of_lookup(self, condition: Leaf | Residual) -> int:
+        """How many equalities the patterns on an expression's value cost, or that nearly every value is wanted."""
+        for leaf in leaves(lift_tree(condition)):
+            assert isinstance(leaf, Leaf)
+            for test in leaf.values.tests:
+                cost = pattern_cost(test.pattern)
+                if test.wanted and cost.is_slow:
+                    return rounded_cost(cost.times)
+            if self._only_excludes and _is_negation(leaf):
+                return ASKED_ALWAYS_COST
+        return 0
 
     def _residual(self) -> AccessPath:
         if self._is_always_candidate:
@@ -118,11 +134,16 @@ def _is_always_candidate(node: Node) -> bool:
 
 def only_excludes(node: Node) -> bool:
     """Whether a tree only says what is not wanted, so that nearly every event with its attributes matches."""
+    return _only_excludes(lift_tree(node))
+
+
+def _only_excludes(node: Node) -> bool:
     match node:
         case And(children):
-            return any(map(only_excludes, children)) and all(only_excludes(each) or _is_any(each) for each in children)
+            wholly = [each for each in children if not _is_any(each)]
+            return bool(wholly) and all(map(_only_excludes, wholly))
         case Or(children):
-            return any(map(only_excludes, children))
+            return any(map(_only_excludes, children))
         case Leaf():
             return _is_negation(node)
     return False
@@ -133,11 +154,35 @@ def _is_any(node: Node) -> bool:
 
 
 def _is_negation(leaf: Leaf) -> bool:
-    """Whether a condition admits all values of a kind but some in the middle, or but those of a pattern."""
+    """Whether a condition admits all values of a kind but a few, or but those of a pattern.
+
+    Whether a range of numbers or times leaves out much or little is not known.
+    """
     if any(test.wanted for test in leaf.values.tests):
         return False
+    parts = [(kind, part) for kind, part in zip(KINDS, leaf.values.parts, strict=True) if not part.is_empty]
     # Inside at the lowest value and an even number of cuts: unbounded at both ends, with gaps in between.
-    parts = [part for part in leaf.values.parts if not part.is_empty]
-    if not all(part.inside and len(part.cuts) % 2 == 0 for part in parts):
+    if not all(part.inside and len(part.cuts) % 2 == 0 for _, part in parts):
         return False
-    return bool(leaf.values.tests) or any(part.cuts for part in parts)
+    # Two integers in a row are one gap of integers, and two of decimals.
+    judged = [(kind, part) for kind, part in parts if kind is not Kind.INTEGER] or parts
+    if not all(
+        _is_narrow(kind, *gap) for kind, part in judged for gap in zip(part.cuts[::2], part.cuts[1::2], strict=True)
+    ):
+        return False
+    return bool(leaf.values.tests) or any(part.cuts for _, part in parts)
+
+
+def _is_narrow(kind: Kind, low: Any, high: Any) -> bool:
+    """Whether there is about one value between two cuts, or the strings of one prefix."""
+    match kind:
+        case Kind.STRING:
+            return bool(common_prefix(low, high))
+        case Kind.DECIMAL:  # those of one float
+            return float_position(float(high[0])) - float_position(float(low[0])) <= _MAX_FLOATS
+        case Kind.FLOAT:
+            return bool(high - low <= _MAX_FLOATS)
+    return bool(cut_after(kind, low) == high)
+
+
+_MAX_FLOATS: Final = 16  # which may have one difference with a constant

@@ -66,11 +66,20 @@ FORMS = [
     "IF({x} IN ({n}, {n}), {n}, {y}) >= {n}", "greatest({x}, {n}) < {n}", "length({x}) = {s}", "size({x}) > {s}",
     "array_contains({x}, {t})", "array_contains({x}, {n})", "{x} RLIKE {t}", "lower({x}) RLIKE {t}",
     "{x} LIKE {t} ESCAPE '/'", "({x} + {n} > {n}) IS NULL", "({x} + {y} > {n}) IS NOT TRUE", "{x} <=> {y}",
-    "{x} + {n} <=> {n}", "{x} BETWEEN {n} AND {y}", "startswith(lower({x}), {t})", "locate({t}, {x}) = {s}",
+    "{x} + {n} <=> {n}", "{x} BETWEEN {n} AND {y}", "{x} BETWEEN {y} AND {y} + {n}",
+    "startswith(lower({x}), {t})", "locate({t}, {x}) = {s}",
+    "lower({x}) = lower({t})", "upper({t}) >= upper({x})", "{x} + {n} > {n} + {n}",
+    "{x} + {n} BETWEEN {n} - {n} AND {n}",
+    "to_date({x}) > date_add({d}, {s})", "to_date({x}) = CAST({t} AS DATE)", "{x} - {y} > CAST({m} AS TIMESTAMP) - {m}",
+    "{x} - {y} {o} INTERVAL {s} HOURS", "INTERVAL '{s}' DAY {o} abs({x} - {y})", "{x} + INTERVAL {s} MINUTES > {y}",
+    "{x} - {y} BETWEEN INTERVAL -1 DAY AND INTERVAL '{s} days'", "{x} - {y} IN (INTERVAL {s} DAYS, INTERVAL 1 DAY)",
+    "length({x}) > length({t}) + {n}", "contains(upper({x}), {t})", "upper({x}) ILIKE {t}", "endswith(lower({x}), {t})",
+    "instr({x}, {t}) > 0", "locate({t}, lower({x})) = 1", "instr({x}, {t}) <= 0", "1 <> locate({t}, {x})",
     "round({x}, {s}) = {n}", "{x} IN ({y}, {n})", "{x} || {y} = {t}", "size({x}.d) = {s}",
 ]  # fmt: skip
 CONTEXTS = [
-    "{}", "{}", "NOT ({})", "{} AND b = 'x'", "c > 3 AND {}", "a IS NULL OR {}", "({}) IS FALSE",
+    "{}", "{}", "NOT ({})", "{} AND b = 'x'", "a IS NOT NULL AND {}", "b IS NOT NULL AND NOT ({} AND a IS NOT NULL)",
+    "c > 3 AND {}", "a IS NULL OR {}", "({}) IS FALSE",
     "NOT ({} AND c < 5)",
 ]  # fmt: skip
 
@@ -147,7 +156,7 @@ def test_in_bulk_and_one_by_one_they_match_what_their_filters_match(texts: list[
 # Read once, filled ever after.
 @pytest.mark.parametrize("form", FORMS)
 def test_every_form_has_a_template(form: str) -> None:
-    holes = {"n": "3", "t": "'x'", "s": "2", "d": "DATE '2024-01-01'", "m": "TIMESTAMP '2024-01-01 10:00:00'"}
+    holes = {"o": ">", "n": "3", "t": "'x'", "s": "2", "d": "DATE '2024-01-01'", "m": "TIMESTAMP '2024-01-01 10:00:00'"}
     text = form.format(x="a", y="b", **holes)
     assert is_readable(text)
     found = split_literals(text)
@@ -219,7 +228,7 @@ def test_too_many_digits_are_refused_whatever_was_read_before() -> None:
 def test_templates_that_differ_in_fixed_literals_are_bounded() -> None:
     cache = TemplateCache()
     for number in range(200):
-        text = f"a + INTERVAL '{number}' DAY > b"
+        text = f"a + INTERVAL {number} DAYS 1 HOUR > b"
         found = split_literals(text)
         assert found is not None
         template = cache.template(found[0], text)

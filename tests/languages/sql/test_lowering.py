@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 from palio.errors import ParseError
 from palio.filters.expressions.special_forms import compile_expression
+from palio.filters.expressions.value_comparison import MIRRORED
 from palio.filters.filter import Filter
 from palio.filters.sql_writer import literal_to_sql
 from palio.filters.tree import Leaf, Or, Residual, leaves
@@ -280,3 +281,27 @@ def test_cases_with_branches_of_any_kind_are_indexed_as_they_are_evaluated() -> 
         event = {"price": price}
         evaluated = [compile_expression(parse_condition(text), "UTC")(event, {}) for text in texts]
         assert matcher.match(event) == {str(at) for at, value in enumerate(evaluated) if value is True}
+
+
+@pytest.mark.parametrize("place", ["instr({x}, {part})", "locate({part}, {x})", "position({part} IN {x})"])
+@pytest.mark.parametrize("value", ["x", "lower(x)"])
+@pytest.mark.parametrize("part", ["'5'", "''", "'ab'", "'%'"])
+def test_a_text_that_is_looked_for_is_a_pattern(place: str, value: str, part: str) -> None:
+    values = [*EVERY_VALUE, "5", "a5", "ab", "cab", "AB", "%", "", 5, 0.5, 15, True, date(2025, 5, 5), b"5ab", b"\xff"]
+    for operator, number in product(("=", "<>", "<", "<=", ">", ">="), (0, 1, 2)):
+        found = place.format(x=value, part=part)
+        for text in (f"{found} {operator} {number}", f"{number} {operator} {found}"):
+            wanted = Filter.parse(text)
+            assert Filter.parse(str(wanted)) == wanted
+            assert ("contains(" in str(wanted) or "startswith(" in str(wanted)) is (
+                (text.startswith(found) and (operator, number) in SEARCHES)
+                or (text.endswith(found) and (MIRRORED.get(operator, operator), number) in SEARCHES)
+            )
+            evaluated = compile_expression(parse_condition(text), "UTC")
+            for each in values:
+                event = {} if each is MISSING else {"x": each}
+                assert wanted.matches(event) is (evaluated(event, {}) is True), (text, each)
+                assert (~wanted).matches(event) is (evaluated(event, {}) is False), (text, each)
+
+
+SEARCHES = {(">", 0), (">=", 1), ("<>", 0), ("=", 0), ("<", 1), ("<=", 0), ("=", 1), ("<>", 1)}

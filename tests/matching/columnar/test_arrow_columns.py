@@ -127,6 +127,43 @@ def test_columns_are_encoded_as_their_values_are(data_type: pa.DataType, values:
     assert encode(axes, column) == [axes.code(0, plain(value)) for value in column.to_pylist()]
 
 
+def short(places: int) -> st.SearchStrategy[Decimal]:
+    """Decimals around constants of few digits, and now and then one of many."""
+    near = st.sampled_from(["0.1", "0.3", "12.34", "100", "-7.5", "0.30000000000000004", "0", "-0.1"]).map(Decimal)
+    steps = st.integers(-3, 3).map(lambda step: Decimal(step).scaleb(-places))
+    some = st.builds(lambda number, step: (number + step).quantize(Decimal(1).scaleb(-places)), near, steps)
+    return st.one_of(some, some, some, st.decimals(-(10**16), 10**16, places=places))
+
+
+@settings(max_examples=300, deadline=None)
+@given(data=st.data())
+def test_decimals_are_encoded_as_their_values_are_by_constants_of_few_digits_or_many(data: st.DataObject) -> None:
+    places = data.draw(st.sampled_from([0, 1, 2, 9, 15, 16, 20]))
+    constants = st.one_of(
+        short(2), short(places), st.integers(-200, 200), st.sampled_from([0.1, 0.3, 12.34, 1e300, -0.0, 2**53 + 1])
+    )
+    builder = AxesBuilder()
+    for number, after in data.draw(st.lists(st.tuples(constants, st.booleans()), min_size=1, max_size=9)):
+        builder.between(0, Region.NUMBER, (number, after), None)
+    axes = builder.finish()[0]
+    column = pa.array(data.draw(st.lists(st.none() | short(places), max_size=30)), pa.decimal128(38, places))
+    column = column.slice(data.draw(st.integers(0, len(column))))
+    if axes.places_fractions(0):
+        assert encode(axes, column) == [axes.code(0, value) for value in column.to_pylist()]
+
+
+def test_decimals_of_few_digits_are_no_dictionary() -> None:
+    builder = AxesBuilder()
+    for number in (5, 0.1, Decimal("0.1"), Decimal("12.34")):
+        builder.equal(0, Region.NUMBER, number)
+    axes = builder.finish()[0]
+    assert axes.rounds_safely(0)
+    assert not AXES[True, True].rounds_safely(0)
+    column = pa.array([Decimal("0.10"), None, Decimal("12.34"), Decimal("99999999999999.99")], pa.decimal128(20, 2))
+    assert [len(kept[1]) for kept in bind_columns(axes, [(0, column[:3])], 3).kept] == [2]  # validity and values
+    assert len(bind_columns(axes, [(0, column)], 4).kept) == 2  # and the slots of the values of a dictionary
+
+
 def test_a_column_of_nothing_but_null() -> None:
     assert encode(AXES[True, False], pa.nulls(40)) == [None] * 40
     assert encode(AXES[True, True], pa.nulls(40)) == [NULL] * 40

@@ -46,7 +46,7 @@ def events_of(values: Iterator[Any]) -> Iterator[Event]:
             continue  # beyond what a kind holds
 
 
-@pytest.mark.parametrize("form", ["x + {c} {o} {k}", "{c} + x {o} {k}", "x - {c} {o} {k}"])
+@pytest.mark.parametrize("form", ["x + {c} {o} {k}", "{c} + x {o} {k}", "x - {c} {o} {k}", "abs(x - {c}) {o} {k}"])
 @given(
     st.sampled_from([">", ">=", "<", "<=", "<>", "="]),
     st.sampled_from(BOUNDS),

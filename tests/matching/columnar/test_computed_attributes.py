@@ -53,7 +53,14 @@ VALUES: tuple[Any, ...] = (
     *(None, True, False, 0, 1, 2, 3, -1, 5, 7, 10**18, 2**63 - 1),
     *(1.5, 2.0, float("nan"), float("inf"), -0.0),
     *("", "x", "X", "ab", "Ab", "5", "1.5", "İ"),
-    *(date(2024, 1, 2), datetime(2024, 3, 4, 5, 6, 7, tzinfo=UTC)),
+    *(date(2024, 1, 2), datetime(2024, 3, 4, 5, 6, 7, tzinfo=UTC), date(2024, 3, 4), datetime(2024, 1, 2, tzinfo=UTC)),
+)
+INTERVALS = (
+    "INTERVAL 1 DAY",
+    "INTERVAL 24 HOURS",
+    "INTERVAL '0' SECOND",
+    "INTERVAL 2 MONTHS",
+    "INTERVAL '86400.000001' SECOND",
 )
 
 
@@ -106,14 +113,28 @@ class Conditions:
                 *(f"{expression} IN ({constant}, {constant})", f"{expression} BETWEEN 1 AND 3"),
                 *(f"{expression} IS NULL", f"{expression} IS NOT NULL", f"{constant} < {expression}"),
                 *("a < b", "a = b", "(a < b) IS NULL", f"array_contains(tags, {constant})"),
-                *("lower(s) LIKE '%x%'", "upper(s) RLIKE '^[A-Z]'"),
+                *(
+                    "lower(s) LIKE '%x%'",
+                    "upper(s) RLIKE '^[A-Z]'",
+                    "upper(s) = upper('ab')",
+                    "lower(s) >= lower('AB')",
+                ),
+                *("instr(s, 'b') > 0", "locate('x', lower(s)) <> 1", "contains(upper(s), 'A')", "lower(s) ILIKE 'A%'"),
+                *self._intervals(),
             )
         )
         return f"NOT ({text})" if self.choose.random() < 0.3 else text
 
+    def _intervals(self) -> list[str]:
+        """Differences of times compared with intervals."""
+        operator = self.choose.choice(("=", "<>", "<", "<=", ">", ">="))
+        interval = self.choose.choice(INTERVALS)
+        return [f"te - ts {operator} {interval}", f"{interval} {operator} abs(te - ts)",
+                f"coalesce(te - ts, INTERVAL 1 DAY) BETWEEN INTERVAL '-1' DAY AND {interval}"]  # fmt: skip
+
     def event(self, arrays: bool) -> dict[str, Any]:
         found: dict[str, Any] = {}
-        for name in ("a", "b", "s", "ts"):
+        for name in ("a", "b", "s", "ts", "te"):
             if self.choose.random() < 0.8:
                 found[name] = self._array() if arrays and self.choose.random() < 0.3 else self.choose.choice(VALUES)
         if self.choose.random() < 0.6:
@@ -136,6 +157,7 @@ class Conditions:
                 "b": column(1.5, 2.0, 0.0, -0.0, float("nan")),
                 "s": column("x", "X", "Ab", "5", ""),
                 "ts": column(datetime(2024, 1, 1), datetime(2023, 6, 1)),
+                "te": column(datetime(2024, 1, 1), datetime(2024, 1, 2, 0, 0, 0, 1)),
                 "tags": column([], ["x"], ["x", "ab"], [None]),
                 "n": [{"x": value} for value in column(1, 2)],
             }
@@ -168,6 +190,26 @@ def test_an_expression_is_one_attribute_whatever_it_is_compared_with() -> None:
     matcher = matcher_of(texts)
     assert computed(matcher) == ["lower(s)"]
     assert matcher.match({"s": "V1"}) == {"1", "20", "21", "22", "23", "24"}
+
+
+@pytest.mark.parametrize("zone", ["UTC", "America/Sao_Paulo"])
+def test_intervals_of_time_are_one_attribute_whatever_they_are_compared_with(zone: str, tmp_path: Path) -> None:
+    texts = [f"te - ts > INTERVAL {n} HOURS" for n in range(20)] + [f"INTERVAL {n} DAYS <= te - ts" for n in range(5)]
+    matcher = Matcher()
+    for at, text in enumerate(texts):
+        matcher.add(str(at), text, timezone=zone)
+    matcher.merge()
+    assert computed(matcher) == ["(te - ts)"]
+    assert matcher.statistics().slow == 0
+    matcher.save(tmp_path / "index")
+    times = [None, 5, "x", date(2024, 2, 17), date(2024, 2, 18), datetime(2024, 2, 18, 2, tzinfo=UTC)]
+    events = [{"ts": one, "te": other} for one in times for other in times]
+    expected = [{str(at) for at, text in enumerate(texts) if Filter.parse(text, timezone=zone).matches(event)}
+                for event in events]  # fmt: skip
+    assert sum(map(bool, expected)) > 3
+    for each in (matcher, Matcher.open(tmp_path / "index")):
+        assert [each.match(event) for event in events] == expected
+        assert ids_by_row(each.match_batch(events), len(events)) == expected
 
 
 def test_a_rare_expression_is_evaluated_on_candidates_where_the_rest_selects() -> None:

@@ -61,6 +61,16 @@ def test_values_that_many_ask_for_are_not_thrown_together_with_others() -> None:
     assert used[0][:2] == [True, True]
 
 
+# Of thousands of `price < 0 OR price > …`, the first halves: they share their bucket with nothing but events.
+def test_a_value_that_many_ask_for_is_not_met_by_the_events_around_it() -> None:
+    ranges = {(0, 1, slot): 1 for slot in range(0, 7_000, 70)}
+    takers, used = chosen([7_211], ranges | {(0, 0, 4): 1_000})
+    assert takers[0][0] == 0
+    assert used[0][:2] == [True, True]
+    takers, _ = chosen([7_211], ranges | {(0, 0, 4): 100})
+    assert takers[0][0] > 0
+
+
 @given(
     st.lists(st.integers(1, 9_000), min_size=1, max_size=4),
     st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3), st.integers(0, 8_999), st.integers(1, 50)), max_size=30),

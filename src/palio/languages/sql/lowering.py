@@ -10,7 +10,6 @@ becomes a test on its values, evaluated once per distinct value; a condition on 
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Final
@@ -21,6 +20,7 @@ from palio.filters.comparisons import OPERATORS, Truth, compare_literal, equal_t
 from palio.filters.computed import computed_condition
 from palio.filters.expressions.ast import Attribute, Call, Expression, Literal, Micros, Months, attributes_of, walk
 from palio.filters.expressions.extension_functions import reads_whole_event
+from palio.filters.expressions.functions import FUNCTIONS
 from palio.filters.expressions.special_forms import compile_expression
 from palio.filters.expressions.validation import refusal
 from palio.filters.expressions.value_comparison import MIRRORED
@@ -29,7 +29,7 @@ from palio.filters.like import LikePattern
 from palio.filters.regex import Regex
 from palio.filters.sql_writer import NULL_NAMES, TYPE_NAMES
 from palio.filters.tree import EVERYTHING, NOTHING, And, Leaf, Node, Or, domain_of
-from palio.filters.value_predicates import Like, Pattern, Rlike, Test, XPath
+from palio.filters.value_predicates import TEXT_FUNCTION_PATTERNS, Like, Pattern, Rlike, Test, XPath
 from palio.filters.value_sets import ANY_VALUE, NO_VALUE, NULLS, PRESENT, STRINGS, ValueSet
 from palio.filters.xml_text import pattern_of
 
@@ -52,11 +52,6 @@ INVERSE = {
 }
 POSITIVE: Final = (TruthTest.TRUE, TruthTest.NOT_FALSE)
 """The tests under which AND stays an AND, and a predicate that is never NULL itself."""
-TEXT_FUNCTION_PATTERNS: Final[dict[str, Callable[[str], LikePattern]]] = {
-    "startswith": LikePattern.starting,
-    "endswith": LikePattern.ending,
-    "contains": LikePattern.containing,
-}
 # Calls whose value is a truth value; those below may also have the type of their arguments.
 _CONDITIONS = frozenset(
     "and or not = <=> <> < <= > >= in between like ilike rlike isnull isnotnull istrue isfalse isnan startswith "
@@ -79,6 +74,40 @@ def lower_filter(expression: Expression, text: str, timezone: str) -> Filter:
 def lower_condition(expression: Expression, timezone: str, wanted: TruthTest) -> Node:
     """The tree of the events for which a condition that was checked before passes a truth test."""
     return _Lowering("", timezone).lower(expression, wanted)
+
+
+_SEARCHES: Final = {
+    **dict.fromkeys(((">", 0), (">=", 1), ("<>", 0)), ("contains", True)),
+    **dict.fromkeys((("=", 0), ("<", 1), ("<=", 0)), ("contains", False)),
+    ("=", 1): ("startswith", True),
+    ("<>", 1): ("startswith", False),
+}
+
+
+def as_text_search(expression: Call) -> Call | None:
+    """`instr(x, 'abc') > 0`, or `locate('abc', x) = 1`, as a pattern on the text that x is; None for any other call.
+
+    Thousands of patterns are looked for at once, where each of these is an expression of its own.
+    """
+    match expression:
+        case Call(operator, (Call() as place, Literal(int() as number))):
+            pass
+        case Call(operator, (Literal(int() as number), Call() as place)):
+            operator = MIRRORED.get(operator, operator)
+        case _:
+            return None
+    match place:
+        case Call("instr", (text, Literal(str()) as part)) | Call("locate", (Literal(str()) as part, text)):
+            found = _SEARCHES.get((operator, number))
+        case _:
+            return None
+    if found is None or not attributes_of(text):
+        return None
+    function, is_wanted = found
+    if not (isinstance(text, Call) and text.function in FUNCTIONS and FUNCTIONS[text.function].result is str):
+        text = Call("cast", (text, Literal("string")))
+    search = Call(function, (text, part), expression.span)
+    return search if is_wanted else Call("not", (search,), expression.span)
 
 
 def check_refusals(expression: Expression, text: str) -> None:
@@ -131,6 +160,9 @@ class _Lowering:
                     return self._lower_computed(expression, wanted)
                 return self.lower(Call("istrue", (condition,)), wanted if decided else INVERSE[wanted])
             case Call(function, arguments):
+                search = as_text_search(expression)
+                if search is not None:
+                    return self.lower(search, wanted)
                 simple = self._compare(function, arguments)
                 if simple is not None:
                     return leaf_where(simple[0], simple[1], wanted)

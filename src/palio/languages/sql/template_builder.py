@@ -14,13 +14,16 @@ from palio.filters.expressions.extension_functions import reads_whole_event
 from palio.filters.expressions.pattern_functions import PREPARED
 from palio.filters.expressions.validation import refusal
 from palio.filters.expressions.value_comparison import MIRRORED
-from palio.languages.grammar import NUMBER, TEXT
+from palio.filters.value_predicates import PATTERNS
+from palio.languages.grammar import NUMBER, TEXT, InvalidLiteral
+from palio.languages.sql.intervals import INTERVAL_UNITS
 from palio.languages.sql.lexer import tokenize
-from palio.languages.sql.lowering import check_refusals
+from palio.languages.sql.lowering import as_text_search, check_refusals
 from palio.languages.sql.parser import parse_condition
 from palio.languages.sql.template_parameters import (
     DECIMAL,
     INTEGER,
+    INTERVAL,
     STRING,
     TYPED,
     Argument,
@@ -31,7 +34,6 @@ from palio.languages.sql.template_parameters import (
     substitute,
 )
 from palio.languages.sql.template_predicates import (
-    PATTERNS,
     BooleanAttribute,
     BooleanTest,
     Comparison,
@@ -161,6 +163,9 @@ class _TemplateBuilder:
 
     def condition(self, expression: Expression) -> Condition | None:
         """The condition of an expression; None where it has none."""
+        search = as_text_search(expression) if isinstance(expression, Call) else None
+        if search is not None:
+            return self.condition(search)
         simple = self._simple(expression)
         return simple if simple is not None or not isinstance(expression, Call) else self._computed(expression)
 
@@ -183,11 +188,8 @@ class _TemplateBuilder:
                 return None if part is None else BooleanTest(function == "istrue", part)
             case Call("isnull" | "isnotnull" as function, (Attribute(name),)):
                 return NullTest(name, function == "isnull")
-            case Call("between", (Attribute(name), low, high)):
-                ends = self._operand(low), self._operand(high)
-                if ends[0] is None or ends[1] is None:
-                    return None
-                return Connective(True, (Comparison(name, ">=", ends[0]), Comparison(name, "<=", ends[1])))
+            case Call("between", (Attribute() as value, low, high)):
+                return self._simple(Call("and", (Call(">=", (value, low)), Call("<=", (value, high)))))
             case Call("in", (Attribute(name), *items)):
                 operands = [self._operand(item) for item in items]
                 listed = tuple(operand for operand in operands if operand is not None)
@@ -229,6 +231,30 @@ class _TemplateBuilder:
         value = parameter.read(self._text[start:end], "UTC")
         return parameter if (type(value), value) == (type(expression.value), expression.value) else None
 
+    def _interval(self, expression: Literal) -> Parameter | None:
+        """The parameter of an interval that is one literal with a unit; None for any other, which stays as it is."""
+        first, last = expression.span
+        within = [index for index, (_, start, end) in enumerate(self._literals) if first <= start and end <= last]
+        if len(within) != 1:
+            return None
+        kind, start, end = self._literals[within[0]]
+        before, unit = self._text[first:start].strip().lower(), self._text[end:last].strip().lower()
+        if (
+            kind not in (INTEGER, STRING)
+            or before not in ("interval", "interval -")
+            or (unit not in INTERVAL_UNITS and unit)
+        ):
+            return None
+        parameter = Parameter(within[0], INTERVAL, before, unit=unit)
+        try:
+            value = parameter.read(self._text[start:end], "UTC")
+        except InvalidLiteral:
+            return None
+        if repr(value) != repr(expression.value) or self.parameters[within[0]] not in (None, parameter):
+            return None
+        self.parameters[within[0]] = parameter
+        return parameter
+
     # --- expressions -----------------------------------------------------------------------------------------
 
     def _computed(self, expression: Call) -> Condition | None:
@@ -255,6 +281,7 @@ class _TemplateBuilder:
             elif isinstance(argument, Literal) and place not in fixed:
                 operand = self._operand(argument, _CHECKED_PATTERNS.get(call.function, "") if place == 1 else "")
                 is_interval = isinstance(argument.value, Months | Micros)
+                operand = self._interval(argument) if is_interval else operand
                 found = operand if isinstance(operand, Parameter) else argument if operand or is_interval else None
             if found is None:
                 return None

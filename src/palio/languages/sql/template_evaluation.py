@@ -135,6 +135,7 @@ def _compile_comparison(condition: Comparison, wanted: TruthTest) -> Evaluator:
         return lambda event, arguments, zone: _passes(
             compare_literal(function, literal, zone), event.get(name, MISSING), wanted
         )
+    assert isinstance(operand, Parameter)  # no other is evaluable
     index, kind = operand.index, _plain_type(operand)
     compare = _COMPARE[function if wanted in POSITIVE else _OPPOSITE[function]]
     comparable = _EVERYTHING if function == "<=>" else _comparable(operand)

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import date, datetime
 from decimal import Decimal
 from typing import Any, Final, TypeAlias
 
 from palio.events.values import Scalar
-from palio.filters.expressions.ast import Call, Expression, Literal
+from palio.filters.expressions.ast import Call, Expression, Literal, Micros, Months
+from palio.filters.expressions.special_forms import compile_expression
 from palio.filters.like import LikePattern, has_known_escapes
 from palio.filters.regex import Regex
 from palio.languages.grammar import InvalidLiteral
+from palio.languages.sql.intervals import IntervalPart, parse_interval_parts, parse_interval_text
 from palio.languages.sql.lexer import (
     parse_date,
     parse_hexadecimal,
@@ -26,6 +29,7 @@ INTEGER: Final = "\1"  # digits of a bigint
 DECIMAL: Final = "\2"  # digits, a point, digits
 DOUBLE: Final = "\3"  # with an exponent, or the letter D
 STRING: Final = "\4"  # in quotes, perhaps with an R before them
+INTERVAL: Final = "interval"  # a number or a string in an interval of time
 # Behind the mark of a literal: an IN list of one or more such literals.
 LIST: Final = "\6"
 
@@ -47,6 +51,7 @@ class Parameter:
     pattern: str = ""  # the function whose pattern it is, "like" or "rlike": a text may be none
     max_digits: int = 0  # of a decimal, before and behind the point; 0 is no limit
     fixed: str | None = None  # the one text that it may have, because the parser decided by it
+    unit: str = ""  # of an interval, behind the literal; none where a string says it
 
     @property
     def is_text(self) -> bool:
@@ -67,6 +72,8 @@ class Parameter:
             return text
         if self.kind == INTEGER:
             return -int(text) if self.before == "-" else int(text)
+        if self.kind == INTERVAL:
+            return self._read_interval(text)  # type: ignore[return-value]
         if self.kind != STRING:
             number = parse_number(text if self.before == "+" else self.before + text)
             if self.max_digits and isinstance(number, Decimal):
@@ -82,6 +89,17 @@ class Parameter:
         elif self.pattern and "\\" in inside and not has_known_escapes(inside):
             _check_pattern(LikePattern.parse, inside)
         return inside if not self.before else TYPED[self.before](inside, timezone)
+
+    def _read_interval(self, text: str) -> Months | Micros:
+        sign = self.before.removeprefix("interval").strip()
+        is_text = text[0] in "'\""
+        if not is_text:
+            return parse_interval_parts([IntervalPart(sign, text, is_text, self.unit)])
+        if "\\" in text or text[0] in text[1:-1]:
+            raise UnboundLiteral("an interval with an escape")
+        if not self.unit:
+            return parse_interval_text(text[1:-1])
+        return parse_interval_parts([IntervalPart(sign, text[1:-1], is_text, self.unit)])
 
     def _check_digits(self, text: str) -> None:
         whole, _, fraction = text.partition(".")
@@ -112,11 +130,49 @@ class Constant:
     value: Scalar
 
 
-Operand: TypeAlias = Parameter | Constant
+@dataclass(frozen=True, slots=True)
+class ComputedConstant:
+    """What has a value that depends on parameters: a call without attributes, `upper('abc')` say, or an interval of
+    time, which is the number of its microseconds."""
+
+    expression: Call | Parameter
+    is_time: bool
+    """Whether its value is a date or a timestamp."""
+    is_interval: bool = False
+
+    @classmethod
+    def of(cls, expression: Call | Parameter, example: Arguments) -> ComputedConstant | None:
+        """The constant of an expression, by its value for some arguments; None for an interval of months, or NULL."""
+        value: Any = _computed(expression, example, "UTC")
+        if type(value) is Micros:
+            return cls(expression, is_time=False, is_interval=True) if isinstance(expression, Parameter) else None
+        return cls(expression, isinstance(value, date)) if type(value) in _CONSTANT_TYPES else None
 
 
-def value_of(operand: Operand, arguments: Arguments) -> Scalar:
-    return arguments[operand.index] if type(operand) is Parameter else operand.value  # type: ignore[union-attr]
+_CONSTANT_TYPES: Final = frozenset((bool, int, float, Decimal, str, bytes, date, datetime))
+
+Operand: TypeAlias = Parameter | Constant | ComputedConstant
+
+
+def value_of(operand: Operand, arguments: Arguments, timezone: str) -> Scalar:
+    """The value of an operand; `ValueError` where it is an interval that no index holds."""
+    if type(operand) is Parameter:
+        return arguments[operand.index]  # type: ignore[no-any-return]
+    if isinstance(operand, Constant):
+        return operand.value
+    assert isinstance(operand, ComputedConstant)
+    value: Any = _computed(operand.expression, arguments, timezone)
+    if operand.is_interval and type(value) is Micros:
+        return value.micros
+    if value is not None and type(value) not in _CONSTANT_TYPES:
+        raise ValueError("an interval of time compares with no value of an index")
+    return value  # type: ignore[no-any-return]
+
+
+def _computed(expression: Call | Parameter, arguments: Arguments, timezone: str) -> Any:
+    if isinstance(expression, Parameter):
+        return arguments[expression.index]
+    return compile_expression(fill_expression(expression, arguments), timezone)({}, {})
 
 
 def listed_values(operands: Sequence[Operand], arguments: Arguments) -> Sequence[Scalar]:
@@ -125,7 +181,7 @@ def listed_values(operands: Sequence[Operand], arguments: Arguments) -> Sequence
     if isinstance(first, Parameter) and first.is_list:
         found: tuple[Scalar, ...] = arguments[first.index]
         return found
-    return [value_of(each, arguments) for each in operands]
+    return [value_of(each, arguments, "UTC") for each in operands]  # of parameters and constants, which have no zone
 
 
 # --- expressions with parameters -----------------------------------------------------------------------------

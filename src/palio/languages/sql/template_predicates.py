@@ -8,10 +8,10 @@ conditions of the template at once (`Form`).
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date
 from enum import Enum
-from typing import Any, ClassVar, Final, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
 from palio.events.names import enclosing_paths
 from palio.filters.comparisons import OPERATORS, Truth, compare_literal, equal_to_any
@@ -23,12 +23,11 @@ from palio.filters.like import LikePattern
 from palio.filters.regex import Regex
 from palio.filters.text_cache import TextCache
 from palio.filters.tree import And, Leaf, Node, Or, Residual
-from palio.filters.value_predicates import Computed, Like, Pattern, Rlike, Test
+from palio.filters.value_predicates import PATTERNS, Computed, Like, Pattern, Rlike, Test
 from palio.filters.value_sets import NULLS, PRESENT, ValueSet
 from palio.languages.sql.lowering import (
     INVERSE,
     POSITIVE,
-    TEXT_FUNCTION_PATTERNS,
     TruthTest,
     inner_test,
     leaf_where,
@@ -37,9 +36,11 @@ from palio.languages.sql.lowering import (
     lower_pattern,
 )
 from palio.languages.sql.template_parameters import (
+    INTERVAL,
     STRING,
     Argument,
     Arguments,
+    ComputedConstant,
     Constant,
     Operand,
     Parameter,
@@ -64,7 +65,7 @@ class Comparison:
 
     def node(self, arguments: Arguments, timezone: str, wanted: TruthTest) -> Node:
         return leaf_where(
-            self.name, compare_literal(self.operator, value_of(self.operand, arguments), timezone), wanted
+            self.name, compare_literal(self.operator, value_of(self.operand, arguments, timezone), timezone), wanted
         )
 
 
@@ -109,14 +110,6 @@ def as_test(pattern: LikePattern | Regex) -> Pattern:
 @TextCache
 def _pattern(function: str, text: str) -> LikePattern | Regex:
     return PATTERNS[function](text)
-
-
-PATTERNS: Final[dict[str, Callable[..., LikePattern | Regex]]] = {
-    "like": LikePattern.parse,
-    "rlike": Regex.compile,
-    "ilike": lambda text: LikePattern.parse(text, ignore_case=True),
-    **TEXT_FUNCTION_PATTERNS,
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,7 +173,7 @@ class ExpressionPredicate:
         form = _form(expression, filled)
         if form not in (Form.COMPUTED, Form.PLAIN):
             return cls(expression, form, names, needed)
-        return cls(expression, form, names, needed, *(_comparison(expression) or (None, None)))
+        return cls(expression, form, names, needed, *(_comparison(expression, example) or (None, None)))
 
     def node(self, arguments: Arguments, timezone: str, wanted: TruthTest) -> Node:
         return lower_condition(fill_expression(self.expression, arguments), timezone, wanted)
@@ -201,14 +194,19 @@ class ExpressionPredicate:
     @property
     def compares_times(self) -> bool:
         """Whether what is compared is compared with dates or timestamps."""
-        return self.compared is not None and any(
-            isinstance(each.value, date) if isinstance(each, Constant) else each.kind == STRING and bool(each.before)
-            for each in _operands(self.compared)
-        )
+        return self.compared is not None and any(_is_time(each) for each in _operands(self.compared))
+
+    @property
+    def compares_intervals(self) -> bool:
+        """Whether what is compared is compared with intervals of time."""
+        found = [] if self.compared is None else _operands(self.compared)
+        return any(isinstance(each, ComputedConstant) and each.is_interval for each in found)
 
     @property
     def is_evaluable(self) -> bool:
         """Whether what is compared, or else the whole, is the same expression for all arguments."""
+        if self.compared is not None and any(isinstance(each, ComputedConstant) for each in _operands(self.compared)):
+            return False  # computed for every event
         return not self.naming and (self.form is Form.COMPUTED or self.value is not None)
 
     def specialise(self, values: dict[int, Any], example: Arguments) -> ExpressionPredicate:
@@ -243,9 +241,25 @@ def _operands(compared: AttributePredicate | Connective) -> tuple[Operand, ...]:
     return ()
 
 
+def _is_time(operand: Operand) -> bool:
+    match operand:
+        case Constant(value):
+            return isinstance(value, date)
+        case ComputedConstant():
+            return operand.is_time
+    return operand.kind == STRING and bool(operand.before)
+
+
 def _with_operands(compared: Any, by: Callable[[Parameter], Parameter]) -> Any:
     def other(operand: Operand) -> Operand:
-        return by(operand) if isinstance(operand, Parameter) else operand
+        match operand:
+            case Parameter():
+                return by(operand)
+            case ComputedConstant(Parameter() as expression):
+                return replace(operand, expression=by(expression))
+            case ComputedConstant(Call() as expression):
+                return replace(operand, expression=substitute(expression, lambda each: [by(each)]))
+        return operand
 
     match compared:
         case Comparison(name, operator, operand):
@@ -275,29 +289,40 @@ def _form(expression: Call, filled: Call) -> Form:
     return Form.COMPUTED if is_computed else Form.OTHER
 
 
-def _comparison(expression: Call) -> tuple[Expression, AttributePredicate | Connective] | None:
+def _comparison(expression: Call, example: Arguments) -> tuple[Expression, AttributePredicate | Connective] | None:
     """What an expression compares with constants, and how; the comparisons that `computed_range` knows."""
     match expression:
-        case Call("between", (Call() as value, low, high)):
-            ends = _operand(low), _operand(high)
+        case Call("between", (Call() as value, low, high)) if attributes_of(value):
+            ends = _operand(low, example), _operand(high, example)
             if ends[0] is not None and ends[1] is not None:
                 return value, Connective(True, (Comparison("", ">=", ends[0]), Comparison("", "<=", ends[1])))
         case Call("in", (Call() as value, *items)):
-            operands = tuple(operand for item in items if (operand := _operand(item)) is not None)
+            operands = tuple(operand for item in items if (operand := _written_operand(item)) is not None)
             if len(operands) == len(items):
                 return value, InList("", operands)
-        case Call("like", (Call() as value, Parameter(is_list=False) as pattern)):
-            return value, PatternMatch("", "like", pattern)
-        case Call(operator, (Call() as value, other)) if operator in OPERATORS and (operand := _operand(other)):
-            return value, Comparison("", operator, operand)
-        case Call(operator, (other, Call() as value)) if operator in OPERATORS and (operand := _operand(other)):
-            return value, Comparison("", MIRRORED[operator], operand)
+        case Call(function, (Call() as value, Parameter(is_list=False) as pattern)) if function in PATTERNS:
+            return (value, PatternMatch("", function, pattern)) if pattern.is_text else None
+        case Call(operator, (Call() as value, other)) if operator in OPERATORS and attributes_of(value):
+            constant = _operand(other, example)
+            return None if constant is None else (value, Comparison("", operator, constant))
+        case Call(operator, (other, Call() as value)) if operator in OPERATORS:
+            constant = _operand(other, example)
+            return None if constant is None else (value, Comparison("", MIRRORED[operator], constant))
     return None
 
 
-def _operand(argument: Argument) -> Operand | None:
+def _operand(argument: Argument, example: Arguments) -> Operand | None:
+    match argument:
+        case Call() if attributes_of(argument) or reads_whole_event(argument):
+            return None
+        case Call() | Parameter(kind="interval"):
+            return ComputedConstant.of(argument, example)
+    return _written_operand(argument)
+
+
+def _written_operand(argument: Argument) -> Parameter | Constant | None:
     if isinstance(argument, Parameter):
-        return argument
+        return argument if argument.kind != INTERVAL else None
     if isinstance(argument, Literal) and not isinstance(argument.value, Months | Micros):
         return Constant(argument.value)
     return None

@@ -7,7 +7,8 @@ Subscriptions are often many conditions that differ only in their literals. Each
   written alike is one mark (`symbol IN (\\4\\6)`), so that lists of all lengths share a skeleton.
 - The *template* of a skeleton is made of the expression that the parser gave for one condition of it: AND, OR, NOT and
   predicates, with a `Parameter` in place of each literal. A literal by which the parser itself decides, such as the
-  size in DECIMAL(10, 2) or an interval, is *fixed*: conditions that differ in it have templates of their own.
+  size in DECIMAL(10, 2) or in an interval of two units, is *fixed*: conditions that differ in it have templates of
+  their own.
 - A condition is *bound*: its template, and its literals as arguments. Filter, index entries and evaluation come from
   the bound template, without tokens or an expression.
 

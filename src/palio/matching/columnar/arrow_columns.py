@@ -5,7 +5,8 @@ Nothing is copied and no Python object is made per value. There are two ways to 
 - `ColumnPlan` by Arrow's C data interface, where every column is of a plain type: one call exports all buffers, where
   asking each column would take longer than matching a few hundred rows. The plan of a schema is made once.
 - `bind_columns` one by one, for dictionaries, decimals, views and other rare types. The values of a dictionary are
-  encoded once and its indices looked up.
+  encoded once and its indices looked up. Decimals are read as floats where that places them alike
+  (`Axes.rounds_safely`), and as a dictionary elsewhere.
 
 `flatten_columns` names columns by attributes: a structure is one column for each member; a list is several values of
 one attribute, and a row with lists becomes one row for every choice of their elements (`FlatColumns.choices`). A list
@@ -31,7 +32,7 @@ from palio.events.values import MAX_INT64
 from palio.filters.array_choice import MAX_CHOICES
 from palio.matching.columnar import encoding_kernels as kernels
 from palio.matching.columnar.array_types import Int32s, Int64s
-from palio.matching.columnar.axes import Axes
+from palio.matching.columnar.axes import SHORT_DIGITS, Axes
 from palio.matching.columnar.layout import (
     ARRAY_FIELDS,
     ARRAY_RELEASE,
@@ -129,7 +130,8 @@ def bind_columns(axes: Axes, columns: Sequence[tuple[int, pa.Array]], rows: int)
             if kind == KIND_NULL:
                 table += (kind, axis, *[0] * (COLUMN_FIELDS - 2))
                 continue
-            column, kind, factors = _readable(column)
+            floats = _as_floats(column) if pa.types.is_decimal128(column.type) and axes.rounds_safely(axis) else None
+            column, kind, factors = _readable(column) if floats is None else (floats, KIND_F64, factors)
         buffers = column.buffers()
         # The kernels get addresses: what they point to must live as long as the binding.
         kept.append((column, buffers))
@@ -173,6 +175,26 @@ def _readable(column: pa.Array) -> tuple[pa.Array, int, tuple[int, int]]:
     if pa.types.is_decimal(data_type) or data_type == pa.uint64():
         return column.dictionary_encode(), KIND_SLOT32, (1, 1)
     raise EventError(f"an event cannot hold the Arrow type {data_type}")
+
+
+def _as_floats(column: pa.Array) -> pa.Array | None:
+    """A column of short decimals, each rounded to a float once; None where one has many digits.
+
+    Palio divides itself: Arrow multiplies by a power of ten that is rounded already.
+    """
+    scale = column.type.scale
+    if not len(column) or not 0 <= scale <= SHORT_DIGITS:
+        return None
+    words = np.frombuffer(column.buffers()[1], np.int64)[2 * column.offset : 2 * (column.offset + len(column))]
+    low, high = words[::2], words[1::2]
+    null = None
+    if column.null_count:
+        null = pc.is_null(column).to_numpy(zero_copy_only=False)
+        low, high = np.where(null, 0, low), np.where(null, 0, high)
+    beyond = 10**SHORT_DIGITS
+    if not ((high == low >> 63) & (-beyond < low) & (low < beyond)).all():
+        return None
+    return pa.array(low / 10.0**scale, mask=null)
 
 
 def simplify(column: pa.Array, name: str) -> pa.Array:

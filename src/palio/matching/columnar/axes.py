@@ -63,6 +63,8 @@ from palio.matching.columnar.slot_order import (
 
 _MAX_SHORT_INTEGER: Final = 2**52  # below, there is a float between any two integers
 _MAX_CACHED_VALUES: Final = 4096  # per axis, for single events
+SHORT_DIGITS: Final = 15
+"""Digits of which no two decimals are one float."""
 
 
 _ADDRESSES: Final = {
@@ -88,6 +90,7 @@ class Axes:
         for at, name in _ADDRESSES.items():
             self._table[at] = address_of(self.arrays[name])
         self.address = address_of(self._table)
+        self._rounding_safely: dict[int, bool] = {}
         # Virtual axes have no row: their size is all there is to know.
         behind = np.full(int(self.arrays["behind"][0]), VIRTUAL_SIZE, np.int32)
         self.sizes = np.concatenate([self._rows[:, AXIS_SIZE].astype(np.int32), behind])
@@ -104,6 +107,33 @@ class Axes:
     def places_fractions(self, axis: int) -> bool:
         """Whether floats and decimals find their slot for certain: not where two exact constants round to one float."""
         return not self._rows[axis, AXIS_AMBIGUOUS]
+
+    def rounds_safely(self, axis: int) -> bool:
+        """Whether a decimal of at most `SHORT_DIGITS` digits has the slot of the float that it is rounded to.
+
+        It has where all constants that are compared exactly have as few digits: they are different floats where they
+        are different numbers.
+        """
+        known = self._rounding_safely.get(axis)
+        if known is None:
+            known = self._rounding_safely[axis] = self.places_fractions(axis) and self._has_short_constants(axis)
+        return known
+
+    def _has_short_constants(self, axis: int) -> bool:
+        _, start, count = self._rows[axis, AXIS_NUMBERS : AXIS_NUMBERS + 3].tolist()
+        kinds = self.arrays["cut_kinds"][start : start + count]
+        is_whole = (kinds == CUT_BEFORE_INTEGER) | (kinds == CUT_AFTER_INTEGER)
+        wholes = self.arrays["integer_cuts"][start : start + count][is_whole]
+        if len(wholes) and not -(10**SHORT_DIGITS) < int(wholes.min()) <= int(wholes.max()) < 10**SHORT_DIGITS:
+            return False
+        first, last = np.searchsorted(self.arrays["decimal_cuts"], (start, start + count)).tolist()
+        places = self.arrays["decimal_starts"][first : last + 1]
+        text = self.arrays["decimal_text"]
+        # Most are shorter with their point than the digits may be.
+        return all(
+            len(Decimal(text[places[at] : places[at + 1]].tobytes().decode()).as_tuple().digits) <= SHORT_DIGITS
+            for at in np.flatnonzero(np.diff(places) > SHORT_DIGITS).tolist()
+        )
 
     def asked_slots(self, axis: int) -> tuple[int, int]:
         """The first and the last slot that some condition on an axis asks for."""

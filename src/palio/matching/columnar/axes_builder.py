@@ -63,6 +63,7 @@ __all__ = ["FALSE", "MISSING", "NULL", "TRUE", "Axes", "AxesBuilder", "Cut", "Re
 
 
 FIRST_VIRTUAL_AXIS: Final = 1 << 30
+_MAX_FLOATS_OF_A_DIFFERENCE: Final = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +89,8 @@ class AxesBuilder:
         self.behind = 0  # how many virtual axes come behind all others
         self.largest_axis = -1
         self._laid_out: list[Int64s] | None = None
+        self.cut_places = np.zeros(0, np.int64)
+        """By number of a cut, once finished: those before and after one number, date or timestamp are one apart."""
 
     def declare(self, axis: int) -> None:
         """Say that there is an axis, whether or not a condition stands on it."""
@@ -201,10 +204,11 @@ class AxesBuilder:
         return self._laid_out
 
     def excluding_rows(self, handles: Int64s, owners: Int64s, count: int) -> Flags:
-        """Which rows exclude some values, and want all others that their attributes have.
+        """Which rows exclude a few values, and want all others that their attributes have; to be asked after `finish`.
 
         `handles` are the intervals of rows, `owners` the row of each. On each axis of such a row some interval has no
-        beginning and some has no end, or the axis is that of a pattern that must not match.
+        beginning and some has no end, or the axis is that of a pattern that must not match. Between numbers or times
+        they leave out one value each: whether a range leaves out much or little is not known.
         """
         axis, region, lower, upper = self.rows()
         begins, ends = (region >= 0) & (lower == UNBOUNDED), (region >= 0) & (upper == UNBOUNDED)
@@ -222,10 +226,26 @@ class AxesBuilder:
         has = [np.zeros(len(pairs), np.bool_) for _ in range(3)]
         for flags, held in zip(has, (begins, ends, is_miss | is_any), strict=True):
             flags[which[held[handles]]] = True
-        excludes = (has[0] & has[1]) | has[2]
+        excludes = (has[0] & has[1] & self._has_narrow_gaps(handles, which, len(pairs))) | has[2]
         found = may
         found[pairs[~excludes] // (self.largest_axis + 1)] = False
         return found
+
+    def _has_narrow_gaps(self, handles: Int64s, which: Int64s, count: int) -> Flags:
+        """Whether the gaps between intervals of numbers or times, of which `which` belong together, are of one value.
+
+        Where each upper cut is a place below a lower one, the sums of both differ by the number of gaps. Some floats
+        may have one difference with a constant, and so be left out together.
+        """
+        _, region, lower, upper = (each[handles] for each in self.rows())
+        is_placed = (region == Region.NUMBER) | (region == Region.DATE) | (region == Region.TIMESTAMP)
+        widths, gaps = np.zeros(count, np.int64), np.zeros(count, np.int64)
+        for ends, sign in ((lower, 1), (upper, -1)):
+            has_end = is_placed & (ends >= 0)
+            np.add.at(widths, which[has_end], sign * self.cut_places[ends[has_end]])
+            np.add.at(gaps, which[has_end], np.int64(sign == 1))
+        narrow: Flags = widths <= _MAX_FLOATS_OF_A_DIFFERENCE * gaps
+        return narrow
 
     def finish(self) -> tuple[Axes, SlotIntervals]:
         """The axes, and the interval of slots of every handle."""
@@ -282,6 +302,7 @@ class SlotAssignment:
     def _cuts(self) -> Int64s:
         """Sort the cuts of all axes; return the rank of each among those of its axis and region, from 1 on."""
         found = CutOrder(self.builder.cuts)
+        self.builder.cut_places = np.where(found.region == Region.NUMBER, found.orders, found.integers)[found.place]
         order, fresh = found.sorted()
         distinct = order[fresh]
         instant = found.region[distinct] != Region.NUMBER

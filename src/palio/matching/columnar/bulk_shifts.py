@@ -73,7 +73,20 @@ def _is_of_numbers(values: ValueSet) -> bool:
     decimals, floats, integers = (values.parts[kind] for kind in (Kind.DECIMAL, Kind.FLOAT, Kind.INTEGER))
     if decimals.inside is not floats.inside or len(decimals.cuts) != len(floats.cuts):
         return False
-    return integers.inside is decimals.inside and (len(integers.cuts) - len(decimals.cuts)) % 2 == 0
+    begins = integers.inside or _begins_above_lowest(values)
+    return begins is decimals.inside and (len(_integer_cuts(values)) - len(decimals.cuts)) % 2 == 0
+
+
+def _begins_above_lowest(values: ValueSet) -> bool:
+    """Whether the lowest integer is the only one that a set leaves out below: it has no absolute value."""
+    part = values.parts[Kind.INTEGER]
+    return not part.inside and part.cuts[:1] == (MIN_INT64 + 1,)
+
+
+def _integer_cuts(values: ValueSet) -> tuple[int, ...]:
+    """The cuts of a set among integers, but for one behind the lowest."""
+    cuts: tuple[int, ...] = values.parts[Kind.INTEGER].cuts
+    return cuts[1:] if _begins_above_lowest(values) else cuts
 
 
 class _Shift:
@@ -95,7 +108,7 @@ class _Shift:
         keeps = (np.abs(self._scaled) // one >= digits) | (digits == 0)
         # What a comparison with a decimal means for integers.
         first = np.where(self._after, self._scaled // one + 1, -(-self._scaled // one))
-        self._integers = scaled[:, None] // one + np.array(values.parts[Kind.INTEGER].cuts) if is_whole else first
+        self._integers = scaled[:, None] // one + np.array(_integer_cuts(values)) if is_whole else first
         constants = scaled / one
         self._floats, is_near = _float_cuts(values.parts[Kind.FLOAT].cuts, constants)
         short = (np.abs(self._scaled) < EXACT_FLOATS).all(axis=1)
@@ -105,7 +118,8 @@ class _Shift:
         agrees = (float_orders(self._floats) == rounded) & (self._integers == first)
         self.alike: Flags = agrees.all(axis=1) & (self._scaled[:, 1:] > self._scaled[:, :-1]).all(axis=1)
         # Where the sum of the first, or the last, numbers of a kind overflows.
-        self.alike &= ~((self._begins_below & (scaled > 0)) | (self._ends_above & (scaled < 0)))
+        self._left_out = int(is_whole and _begins_above_lowest(values))  # of integers, below
+        self.alike &= ~((self._begins_below & (scaled + self._left_out > 0)) | (self._ends_above & (scaled < 0)))
         """Those of which comparisons with decimals say the bounds of integers and floats, too."""
 
     @classmethod
@@ -121,7 +135,7 @@ class _Shift:
         ):
             return None  # half-way between two floats
         is_whole = all(type(each) is int for each in constants)
-        wholes = values.parts[Kind.INTEGER].cuts
+        wholes = _integer_cuts(values)
         scales = [0] if is_whole else [_digits_behind_point(each) for each in constants]
         scale = max(*own, *(each for each in scales if each <= _MAX_SCALE), 0)
         if scale > _MAX_SCALE or not all(abs(number) * 10**scale < EXACT_FLOATS for number, _ in cuts):
@@ -159,8 +173,9 @@ class _Shift:
         if not self._is_whole:
             return self._no_ends(rows)  # the difference with a decimal is one
         constants = (self._constants[rows] // 10**self._scale).tolist()
+        lowest = MIN_INT64 + self._left_out
         return (
-            [(MIN_INT64 + each, False) if each > 0 else None for each in constants],
+            [(lowest + each, False) if lowest + each > MIN_INT64 else None for each in constants],
             [(MAX_INT64 + each, True) if each < 0 else None for each in constants],
         )
 

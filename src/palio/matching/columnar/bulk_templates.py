@@ -32,6 +32,7 @@ from palio.matching.columnar.bulk_shifts import shifted_alternatives
 from palio.matching.columnar.computed_attributes import (
     MIN_SHARING_CONDITIONS,
     computed_name,
+    interval_name,
     is_computed,
     of_any_kind,
     rewritten_alternatives,
@@ -244,9 +245,9 @@ class _RareExpressions:
         value = predicate.expression if predicate.value is None else predicate.value
         compared = BooleanAttribute("") if predicate.value is None else predicate.compared
         intervals = self._maker.comparison(compared, test)
+        name_of = interval_name if predicate.compares_intervals else computed_name
         return [
-            None if each is None else intervals(computed_name(bind_some(value, each), self._timezone), each)
-            for each in given
+            None if each is None else intervals(name_of(bind_some(value, each), self._timezone), each) for each in given
         ]
 
 

@@ -12,7 +12,8 @@ The name is all that an index keeps of it: opened again, the expression is parse
 `abs(price - 5.06) < 0.03` is a range of `+price` whose ends depend on the kind of number: floats are rounded where
 decimals are not. No interval of slots says such a set, but one interval for each kind does. A computed attribute may
 therefore be of one kind alone: an event has it where the value of the expression is of that kind, and such a condition
-is one alternative for every kind.
+is one alternative for every kind. Of a kind of its own are intervals of time, which are no values of events: a computed
+attribute of intervals has their microseconds, and `ended - started > INTERVAL 5 MINUTES` is a range of these.
 
 An expression that few conditions share is not worth an evaluation for every event where the rest of its condition is
 selective. It stays a residual, evaluated on candidates (`ExpressionUses`).
@@ -30,12 +31,13 @@ from itertools import pairwise, product
 from typing import Any, Final
 
 from palio.events.values import Scalar
-from palio.filters.comparisons import number_terms
-from palio.filters.expressions.ast import Array, Attribute, Expression, walk
+from palio.filters.comparisons import OPERATORS, compare_literal, number_terms
+from palio.filters.expressions.ast import Array, Attribute, Call, Expression, Literal, Micros, attributes_of, walk
 from palio.filters.expressions.coercion import Arrays, Scalars
 from palio.filters.expressions.extension_functions import reads_whole_event
 from palio.filters.expressions.special_forms import compile_expression
 from palio.filters.expressions.static_analysis import Kinds, required_attributes
+from palio.filters.expressions.value_comparison import MIRRORED
 from palio.filters.kinds import KIND_OF_TYPE, KINDS, MISSING, NUMBERS, Kind
 from palio.filters.normal_form import Conjunction, expand
 from palio.filters.rewriting import canonical_range
@@ -49,6 +51,7 @@ from palio.matching.columnar.array_members import membership_in
 
 _MARK: Final = "\0"  # no attribute of an event begins with it
 _KIND_MARK: Final = ";"  # no time zone has it
+_INTERVALS: Final = "INTERVAL"  # in place of a kind
 MIN_SHARING_CONDITIONS: Final = 4
 """Conditions that make an expression worth computing for every event."""
 MAX_CONJUNCTIONS: Final = 16
@@ -66,7 +69,9 @@ class ComputedAttribute:
         head, text = name[len(_MARK) :].split(_MARK, 1)
         zone, _, kind = head.partition(_KIND_MARK)
         self.timezone = zone or "UTC"
-        self.kind = Kind[kind] if kind else None
+        self.is_of_intervals = kind == _INTERVALS
+        """Whether its values are the microseconds of intervals of time."""
+        self.kind = Kind[kind] if kind and not self.is_of_intervals else None
         """The kind of its values; None for any."""
         self.expression: Expression = parse_condition(text, timezone=self.timezone)
         self.scalars = frozenset(node.name for node in walk(self.expression) if isinstance(node, Attribute))
@@ -78,8 +83,16 @@ class ComputedAttribute:
 
     @cached_property
     def run(self) -> Any:
-        """The compiled expression, whose value may be of any kind, and an interval of time."""
-        return compile_expression(self.expression, self.timezone)
+        """The compiled expression, whose value may be of any kind, and an interval of time where none is asked for."""
+        compiled = compile_expression(self.expression, self.timezone)
+        if not self.is_of_intervals:
+            return compiled
+
+        def micros(scalars: Scalars, arrays: Arrays) -> int | None:
+            value: Any = compiled(scalars, arrays)
+            return value.micros if type(value) is Micros else None
+
+        return micros
 
     def value(self, scalars: Scalars, arrays: Arrays = _NO_ARRAYS) -> Scalar:
         """The value for an event. An interval of time, which no constant of an index compares with, counts as NULL."""
@@ -120,12 +133,18 @@ def of_kind(name: str, kind: Kind) -> str:
     return f"{_MARK}{zone}{_KIND_MARK}{kind.name}{_MARK}{text}"
 
 
+def interval_name(expression: Expression, timezone: str) -> str:
+    """The name of the computed attribute that has the microseconds of the intervals that an expression is."""
+    zone, text = computed_name(expression, timezone)[len(_MARK) :].split(_MARK, 1)
+    return f"{_MARK}{zone}{_KIND_MARK}{_INTERVALS}{_MARK}{text}"
+
+
 def kind_within(name: str) -> Kind | None:
     """The kind that the values of an attribute are of, where its name says it."""
     if not is_computed(name):
         return None
     kind = name[len(_MARK) :].partition(_MARK)[0].partition(_KIND_MARK)[2]
-    return Kind[kind] if kind else None
+    return Kind[kind] if kind and kind != _INTERVALS else None
 
 
 def of_any_kind(name: str) -> str:
@@ -211,21 +230,41 @@ def _alternatives(leaf: Leaf) -> list[Leaf]:
 
 def _computed_leaf(expression: Expression, wants: bool, timezone: str, holds: bool = True) -> _ComputedLeaf:
     """The condition that an expression is TRUE (or FALSE), or, where `holds` is False, that it is not."""
-    value, values = value_and_range(expression, wants, timezone)
+    leaf, value = _leaf_and_value(expression, wants, timezone)
     if not holds:
-        if values.tests:  # such a set has no complement
-            value, values = expression, ValueSet.points([wants])
-        values = values.complement()
-    leaf = Leaf(computed_name(value, timezone), values)
-    return _ComputedLeaf(leaf, _implied(value, values), (expression, wants, timezone) if holds else None)
+        if leaf.values.tests:  # such a set has no complement
+            leaf, value = Leaf(computed_name(expression, timezone), ValueSet.points([wants])), expression
+        leaf = Leaf(leaf.attribute, leaf.values.complement())
+    return _ComputedLeaf(leaf, _implied(value, leaf.values), (expression, wants, timezone) if holds else None)
 
 
-def value_and_range(expression: Expression, wants: bool, timezone: str) -> tuple[Expression, ValueSet]:
-    """The value that a condition restricts, and the set it must be in: where there is none, the condition itself."""
+def leaf_of_expression(expression: Expression, wants: bool, timezone: str) -> Leaf:
+    """A condition on the computed attribute of the value that an expression compares with constants, or of itself."""
+    return _leaf_and_value(expression, wants, timezone)[0]
+
+
+def _leaf_and_value(expression: Expression, wants: bool, timezone: str) -> tuple[Leaf, Expression]:
+    intervals = _range_of_intervals(expression, wants)
+    if intervals is not None:
+        value, values = intervals
+        return Leaf(interval_name(value, timezone), values), value
     found = computed_range(expression, wants, timezone)
-    if found is None or asks_for_null(found[1]):
-        return expression, ValueSet.points([wants])
-    return found
+    value, values = (expression, ValueSet.points([wants])) if found is None or asks_for_null(found[1]) else found
+    return Leaf(computed_name(value, timezone), values), value
+
+
+def _range_of_intervals(expression: Expression, wants: bool) -> tuple[Expression, ValueSet] | None:
+    """What an expression compares with intervals of time, and the microseconds that it must have; else None."""
+    match expression:
+        case Call("between", (Call() as value, Literal(Micros(low)), Literal(Micros(high)))):
+            truth = compare_literal(">=", low, "UTC").conjoin(compare_literal("<=", high, "UTC"))
+        case Call(function, (Call() as value, Literal(Micros(micros)))) if function in OPERATORS:
+            truth = compare_literal(function, micros, "UTC")
+        case Call(function, (Literal(Micros(micros)), Call() as value)) if function in OPERATORS:
+            truth = compare_literal(MIRRORED[function], micros, "UTC")
+        case _:
+            return None
+    return (value, truth.true if wants else truth.false) if attributes_of(value) else None
 
 
 def asks_for_null(values: ValueSet) -> bool:

@@ -90,6 +90,8 @@ class ColumnComputer:
                 continue
             if each.arrays:
                 known[each.name] = _evaluate_rows(each, columns, arrays, count)
+            elif each.is_of_intervals:
+                known[each.name] = evaluators[each.timezone].micros(each.expression)
             else:
                 values = _without_intervals(evaluators[each.timezone].value(each.expression))
                 known[each.name] = values if each.kind is None else _of_kind(values, each.kind)
@@ -161,6 +163,8 @@ def _compilable(
     for each, axis in attributes.items():
         part = compilers[each.timezone].part(each.expression)
         # Values of one kind alone are chosen after they are computed, which a program does not do.
+        if each.is_of_intervals:
+            continue
         if each.kind is None and part is not None and (part.kind is NoneType or is_compilable(part, only_columns)):
             found[each] = part, axis
     return found

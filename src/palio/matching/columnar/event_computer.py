@@ -48,9 +48,9 @@ class EventComputer:
     def __init__(
         self, attributes: Sequence[ComputedAttribute], coders: Mapping[str, Coder], misplaced: Collection[str]
     ) -> None:
-        by_expression: dict[tuple[str, Any], list[ComputedAttribute]] = {}
+        by_expression: dict[tuple[str, bool, Any], list[ComputedAttribute]] = {}
         for each in attributes:
-            by_expression.setdefault((each.timezone, each.expression), []).append(each)
+            by_expression.setdefault((each.timezone, each.is_of_intervals, each.expression), []).append(each)
         self._groups: dict[str | None, list[_Expression]] = {}  # by an attribute that they require
         for same in by_expression.values():
             targets = [_Target(each.kind, *coders[each.name], each.name in misplaced) for each in same]

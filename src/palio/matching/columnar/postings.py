@@ -323,6 +323,7 @@ MAX_LEVELS: Final = 12
 _LEVEL_STEP_BITS: Final = 3  # neighbouring levels differ by a factor of 8
 _FINEST_SHIFT: Final = 2  # but for the first, of single slots
 _COARSEST_BITS: Final = 4  # of the buckets of the coarsest level
+_MAX_IN_VAIN: Final = 256  # entries of one bucket: of ten thousand `price < 0 OR price > …`, the events just above 0
 _VISIT_COST_ENTRIES: Final = 8.0  # entries that are read in the time of one more visit to a posting
 
 
@@ -372,8 +373,9 @@ def choose_levels(filed: Int32s, buckets: Buckets, shifts: Int8s, counts: Int8s)
         for finer, coarser in pairwise(levels):
             there = held[place_of[axis] + coarser]
             wider = _widened(here, int(shifts[axis, coarser] - shifts[axis, finer]))
-            if _neighbours(wider) - _neighbours(here) > _VISIT_COST_ENTRIES:
-                # Merged into the coarser level, intervals would share buckets with too many others: this level stays.
+            if here.max() > _MAX_IN_VAIN or _neighbours(wider) - _neighbours(here) > _VISIT_COST_ENTRIES:
+                # Merged into the coarser level, intervals would share buckets with too many others, or so many of one
+                # bucket be met by the events of those around it: this level stays.
                 here, given_up = there, []
                 continue
             here = wider + there

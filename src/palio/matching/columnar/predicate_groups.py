@@ -9,7 +9,7 @@ with it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import date
 from decimal import Decimal
@@ -29,6 +29,7 @@ from palio.languages.sql.template_parameters import (
     INTEGER,
     STRING,
     Arguments,
+    ComputedConstant,
     Parameter,
     bind_some,
     parameters_in,
@@ -43,10 +44,18 @@ from palio.languages.sql.template_predicates import (
     Form,
     InList,
     Negation,
+    NullTest,
     PatternMatch,
     as_test,
 )
-from palio.matching.columnar.computed_attributes import MAX_CONJUNCTIONS, computed_name, value_and_range
+from palio.matching.columnar.computed_attributes import (
+    MAX_CONJUNCTIONS,
+    computed_attribute,
+    computed_name,
+    interval_name,
+    is_computed,
+    leaf_of_expression,
+)
 from palio.matching.columnar.conditions import ConditionsBuilder
 from palio.matching.columnar.slot_order import Region
 
@@ -91,8 +100,43 @@ def conjunctions(condition: Condition, timezone: str) -> list[list[tuple[str, Pr
             groups.setdefault(name, []).append((predicate, test))
         if any(is_membership(group) and len(group) > 1 for group in groups.values()):
             return None  # each constant has an axis of its own
-        found.append(list(groups.items()))
+        needed = frozenset[str]().union(*(_needed(name, group) for name, group in groups.items()))
+        kept = {name: group for name, group in groups.items() if name not in needed or not _is_presence(group)}
+        found.append([(name, _without_presence(group)) for name, group in kept.items()])
     return found
+
+
+def _without_presence(group: PredicateGroup) -> PredicateGroup:
+    """A group without the predicates that any value satisfies, where another asks for certain values."""
+    if not any(isinstance(predicate, NullTest) for predicate, _ in group) or not any(map(_needs_value, group)):
+        return group
+    return [each for each in group if not _is_presence([each])]
+
+
+def _needs_value(predicate_test: PredicateTest) -> bool:
+    predicate, test = predicate_test
+    if test not in (TruthTest.TRUE, TruthTest.FALSE):
+        return False
+    if isinstance(predicate, Comparison):
+        return predicate.operator != "<=>"
+    return isinstance(predicate, InList | PatternMatch)
+
+
+def _needed(name: str, group: PredicateGroup) -> Iterable[str]:
+    """The attributes without which the expression of a group has no value that the group asks for."""
+    if is_rare(group):
+        return [
+            each
+            for predicate, test in group
+            if isinstance(predicate, ExpressionPredicate) and test is TruthTest.TRUE
+            for each in predicate.needed
+        ]
+    return computed_attribute(name).required if is_computed(name) else ()
+
+
+def _is_presence(group: PredicateGroup) -> bool:
+    """Whether a group asks for any value."""
+    return all(isinstance(each, NullTest) and not each.is_null and test is TruthTest.TRUE for each, test in group)
 
 
 def is_rare(group: PredicateGroup) -> bool:
@@ -136,15 +180,16 @@ class _Expansion:
         if predicate.form is Form.OTHER or test not in (TruthTest.TRUE, TruthTest.FALSE):
             return None
         if not any(parameters_in(predicate.expression)):
-            value, values = value_and_range(predicate.expression, test is TruthTest.TRUE, self.timezone)
-            return [[(computed_name(value, self.timezone), KnownValues(values), test)]]
+            leaf = leaf_of_expression(predicate.expression, test is TruthTest.TRUE, self.timezone)
+            return [[(leaf.attribute, KnownValues(leaf.values), test)]]
         if predicate.compares_times and self.timezone != "UTC":
             return None  # the first midnight of a calendar may be NULL
         if predicate.naming:
             return [[(f"\0{parameters_of(predicate)[0].index}", predicate, test)]]
         if predicate.value is None or predicate.compared is None:
             return None
-        name = computed_name(predicate.value, self.timezone)
+        name_of = interval_name if predicate.compares_intervals else computed_name
+        name = name_of(predicate.value, self.timezone)
         found = self.alternatives(predicate.compared, test)
         return found and [[(name, part, test) for _, part, test in each] for each in found]
 
@@ -169,6 +214,8 @@ def _product(parts: Sequence[list[list[_NamedTest]] | None]) -> list[list[_Named
 
 def parameters_of(predicate: Predicate) -> tuple[Parameter, ...]:
     match predicate:
+        case Comparison(_, _, ComputedConstant(expression)):
+            return tuple(dict.fromkeys(parameters_in(expression)))
         case Comparison(_, _, operand) | PatternMatch(_, _, operand):
             return (operand,) if isinstance(operand, Parameter) else ()
         case InList(_, operands):

@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 
 from palio.events.arrow import read_column
 from palio.events.values import MAX_INT64, Scalar
-from palio.filters.expressions.ast import Call, Expression, attributes_of, walk
+from palio.filters.expressions.ast import Call, Expression, Micros, attributes_of, walk
 from palio.filters.expressions.extension_functions import WHOLE_EVENT_FUNCTIONS
 from palio.filters.expressions.special_forms import compile_expression
 from palio.matching.columnar.array_types import Int64s
@@ -111,6 +111,17 @@ class BatchEvaluator:
         if found is None:
             found = self._values[id(expression)] = (expression, self._evaluate(expression))
         return found[1]
+
+    def micros(self, expression: Expression) -> pa.Array:
+        """The microseconds of the intervals of time that an expression is, NULL where it is none."""
+        part = self.compiler.part(expression)
+        if part is not None and part.kind is Micros and not part.is_constant:
+            return dump(self._batch.vector(part), int, self._count)
+        values = self.value(expression)
+        if isinstance(values, pa.Array):
+            return pa.nulls(self._count)
+        micros = [value.micros if isinstance(value, Micros) else None for value in values]
+        return pa.array(micros, pa.int64())
 
     def vector(self, part: Part) -> Vector:
         """The values of a part of its compiler's."""
