@@ -7,16 +7,34 @@ there are hardly any.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from palio.filters.kinds import Kind
 from palio.filters.like import LikePattern
 from palio.filters.pattern_texts import PatternTexts
 from palio.filters.tree import And, Leaf, Node, leaves
 from palio.filters.value_predicates import Like
-from palio.filters.value_sets import ValueSet
+from palio.filters.value_sets import STRINGS, ValueSet
 
 _RESIDUALS = "\0residual"  # in place of an attribute: a residual covers nothing but residuals
+
+
+def are_unrelated_patterns(trees: Iterable[Node]) -> bool:
+    """Whether all trees are LIKE patterns, as in most rules, of which none implies another."""
+    patterns: dict[str, list[LikePattern]] = {}
+    for tree in trees:
+        if not isinstance(tree, Leaf) or tree.values.parts is not STRINGS.parts or len(tree.values.tests) != 1:
+            return False
+        (test,) = tree.values.tests
+        if not test.wanted or not isinstance(test.pattern, Like):
+            return False
+        patterns.setdefault(tree.attribute, []).append(test.pattern.pattern)
+    for alike in patterns.values():
+        if len(alike) > 1:
+            texts = PatternTexts(alike)
+            if any(map(texts.may_be_implied, alike)):
+                return False
+    return True
 
 
 class CoveringCandidates:
@@ -32,7 +50,7 @@ class CoveringCandidates:
         self._confined: dict[int, set[int]] = {}
         for place, tree in enumerate(trees):
             mask = 0
-            for condition in leaves(tree):
+            for condition in (tree,) if isinstance(tree, Leaf) else leaves(tree):
                 bit = self._bit(condition)
                 mask |= bit
                 if isinstance(condition, Leaf):
