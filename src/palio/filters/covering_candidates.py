@@ -70,7 +70,7 @@ class CoveringCandidates:
         """The places of the trees that the one at `place` may cover, and maybe its own."""
         wide = self._trees[place]
         conjuncts = wide.children if isinstance(wide, And) else (wide,)
-        needed: list[int] = []
+        needed: set[int] = set()  # of ten thousand conjuncts, most have the same attributes
         nearest: Sequence[int] = range(len(self._trees))
         for each in conjuncts:
             if isinstance(each, Leaf):
@@ -84,8 +84,8 @@ class CoveringCandidates:
                 bit = 0
                 for condition in leaves(each):
                     bit |= self._bit(condition)
-            needed.append(bit)
-        if len(needed) == 1 and nearest is self._places.get(needed[0]):
+            needed.add(bit)
+        if len(needed) == 1 and nearest is self._places.get(min(needed)):
             found = list(nearest)
         else:
             masks = self._masks

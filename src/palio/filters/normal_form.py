@@ -11,7 +11,7 @@ enumerable sets this form is unique, so equality of trees is equality of meaning
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import Final
@@ -24,6 +24,7 @@ from palio.filters.value_sets import FULL, STRINGS, ValueSet, intersection_of, u
 
 # Of a tree that is expanded to a disjunction of conjunctions. Minimising compares all pairs, again after each merge.
 MAX_CONJUNCTIONS = 16
+MAX_JOINS = 50_000  # pairs of conjunctions that are joined while a tree is expanded
 _MAX_COMPARED_PAIRS = 4096  # of alternatives of an OR that is searched for covered ones
 _MAX_COMPARED_CONDITIONS = 256  # of a large AND that is searched for redundant parts
 
@@ -86,8 +87,8 @@ def _operands(node: And | Or, kind: type[And] | type[Or]) -> list[Node]:
 def conjoin(children: Iterable[Node]) -> Node:
     """The conjunction of canonical trees."""
     by_attribute: dict[str, list[ValueSet]] = {}
-    others: list[Or | Residual] = []
-    residuals: set[Residual] = set()
+    others: list[Node] = []
+    residuals: set[Node] = set()
     for child in _flat(children, And):
         if isinstance(child, Leaf):
             by_attribute.setdefault(child.attribute, []).append(child.values)
@@ -97,7 +98,7 @@ def conjoin(children: Iterable[Node]) -> Node:
             others.append(child)
         elif child not in residuals:
             # Of two opposite residuals, whichever comes second finds the other.
-            if _opposite(child) in residuals:
+            if isinstance(child, Residual) and _opposite(child) in residuals:
                 return NOTHING
             residuals.add(child)
             others.append(child)
@@ -179,39 +180,62 @@ class Conjunction:
 
 
 def expand(node: Node, limit: int) -> list[Conjunction] | None:
-    """The tree as a disjunction of at most `limit` conjunctions, or None where it takes more on the way."""
-    match node:
-        case Leaf(attribute, values):
-            return [Conjunction({attribute: values}, ())]
-        case Residual():
-            return [Conjunction({}, (node,))]
-        case Or(children):
-            if sum(not isinstance(child, And | Or) for child in children) > limit:
+    """The tree as a disjunction of at most `limit` conjunctions, or None where it takes more on the way.
+
+    None too where more than `MAX_JOINS` pairs of conjunctions would have to be joined: of ten thousand alternatives
+    that nearly all exclude each other, few are left at each step, and every step takes them all.
+    """
+    return _Expansion().of(node, limit)
+
+
+class _Expansion:
+    """An expansion, with the pairs of conjunctions that may still be joined."""
+
+    def __init__(self) -> None:
+        self._joins_left = MAX_JOINS
+
+    def of(self, node: Node, limit: int) -> list[Conjunction] | None:
+        match node:
+            case Leaf(attribute, values):
+                return [Conjunction({attribute: values}, ())]
+            case Residual():
+                return [Conjunction({}, (node,))]
+            case Or(children):
+                return self._alternatives(children, limit)
+            case And(children):
+                return self._product(children, limit)
+
+    def _alternatives(self, children: Sequence[Node], limit: int) -> list[Conjunction] | None:
+        if sum(not isinstance(child, And | Or) for child in children) > limit:
+            return None
+        found: list[Conjunction] = []
+        for child in children:
+            alternatives = self.of(child, limit - len(found))
+            if alternatives is None:
                 return None
-            found: list[Conjunction] = []
-            for child in children:
-                alternatives = expand(child, limit - len(found))
-                if alternatives is None:
-                    return None
-                found += alternatives
-                if len(found) > limit:
-                    return None
-            return found
-        case And(children):
-            # Conditions that need no expansion are joined in one step; an AND may have thousands of them.
-            single = [child for child in children if not isinstance(child, And | Or)]
-            found = _joined(single)
-            for child in children:
-                if not isinstance(child, And | Or):
-                    continue
-                alternatives = expand(child, limit)
-                if alternatives is None:
-                    return None
-                joined = (both for a in found for b in alternatives if (both := a.join(b)) is not None)
-                found = list(islice(joined, limit + 1))
-                if len(found) > limit:
-                    return None
-            return found
+            found += alternatives
+            if len(found) > limit:
+                return None
+        return found
+
+    def _product(self, children: Sequence[Node], limit: int) -> list[Conjunction] | None:
+        # Conditions that need no expansion are joined in one step; an AND may have thousands of them.
+        single = [child for child in children if not isinstance(child, And | Or)]
+        found = _joined(single)
+        for child in children:
+            if not isinstance(child, And | Or):
+                continue
+            alternatives = self.of(child, limit)
+            if alternatives is None:
+                return None
+            self._joins_left -= len(found) * len(alternatives)
+            if self._joins_left < 0:
+                return None
+            joined = (both for a in found for b in alternatives if (both := a.join(b)) is not None)
+            found = list(islice(joined, limit + 1))
+            if len(found) > limit:
+                return None
+        return found
 
 
 def _joined(conditions: list[Leaf | Residual]) -> list[Conjunction]:

@@ -42,7 +42,7 @@ from palio.languages.sigma.predicates import (
 if TYPE_CHECKING:
     from sigma.types import SigmaString, SigmaType
 
-_TEXTS: Final = ("SigmaString", "SigmaCasedString")  # pySigma's types of texts, which importing takes as long as reading
+_TEXTS: Final = ("SigmaString", "SigmaCasedString")  # types of pySigma, whose import takes as long as a text
 _MAX_DOTS: Final = 3  # each doubles the ways to read a name
 
 
