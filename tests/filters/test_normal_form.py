@@ -204,4 +204,5 @@ def test_an_expansion_ends_where_nearly_all_alternatives_exclude_each_other() ->
     assert expand(tree, 1_000) is None
     few = Filter.parse(" AND ".join(f"(a = {n} OR b > {n})" for n in range(20))).tree
     expanded = expand(few, 1_000)
-    assert expanded is not None and len(expanded) == 21
+    assert expanded is not None
+    assert len(expanded) == 21
