@@ -42,71 +42,66 @@ class CoveringCandidates:
 
     def __init__(self, trees: Sequence[Node]) -> None:
         self._trees = trees
-        self._bits: dict[str, int] = {}  # each attribute's bit in a mask of attributes
-        self._masks: list[int] = []
+        self._numbers: dict[str, int] = {}  # of attributes
+        # Of each tree. Sets of numbers, and no masks of bits: among fifty thousand attributes a mask has six kilobytes.
+        self._attributes: list[frozenset[int]] = []
         self._places: dict[int, list[int]] = {}  # of the trees, by attribute
         self._patterns: dict[int, list[LikePattern]] = {}
         # By attribute, the trees that confine its strings to intervals: a pattern may hold throughout.
         self._confined: dict[int, set[int]] = {}
         for place, tree in enumerate(trees):
-            mask = 0
+            attributes: set[int] = set()
             for condition in (tree,) if isinstance(tree, Leaf) else leaves(tree):
-                bit = self._bit(condition)
-                mask |= bit
+                number = self._number(condition)
                 if isinstance(condition, Leaf):
                     if condition.values.parts[Kind.STRING].cuts:
-                        self._confined.setdefault(bit, set()).add(place)
+                        self._confined.setdefault(number, set()).add(place)
                     for test in condition.values.tests:
                         if test.wanted and isinstance(test.pattern, Like):
-                            self._patterns.setdefault(bit, []).append(test.pattern.pattern)
-                if place not in self._places.setdefault(bit, [])[-1:]:
-                    self._places[bit].append(place)
-            self._masks.append(mask)
+                            self._patterns.setdefault(number, []).append(test.pattern.pattern)
+                if number not in attributes:
+                    attributes.add(number)
+                    self._places.setdefault(number, []).append(place)
+            self._attributes.append(frozenset(attributes))
         # A tree without attributes is everything, or nothing: no condition is necessary.
-        self._without_attributes = {place for place, mask in enumerate(self._masks) if not mask}
+        self._without_attributes = {place for place, found in enumerate(self._attributes) if not found}
         self._texts: dict[int, PatternTexts] = {}
 
     def covered_by(self, place: int) -> Collection[int]:
         """The places of the trees that the one at `place` may cover, and maybe its own."""
         wide = self._trees[place]
         conjuncts = wide.children if isinstance(wide, And) else (wide,)
-        needed: set[int] = set()  # of ten thousand conjuncts, most have the same attributes
+        needed: set[frozenset[int]] = set()  # of ten thousand conjuncts, most have the same attributes
         nearest: Sequence[int] = range(len(self._trees))
         for each in conjuncts:
             if isinstance(each, Leaf):
-                bit = self._bit(each)
-                if self._is_implied_by_no_pattern(bit, each.values):
-                    return self._confined.get(bit, set()) | self._without_attributes
-                places = self._places[bit]
+                number = self._number(each)
+                if self._is_implied_by_no_pattern(number, each.values):
+                    return self._confined.get(number, set()) | self._without_attributes
+                places = self._places[number]
                 if len(places) < len(nearest):
                     nearest = places
+                if len(conjuncts) == 1:
+                    return [*places, *self._without_attributes] if self._without_attributes else places
+                needed.add(frozenset((number,)))
             else:
-                bit = 0
-                for condition in leaves(each):
-                    bit |= self._bit(condition)
-            needed.add(bit)
-        if len(needed) == 1 and nearest is self._places.get(min(needed)):
-            found = list(nearest)
-        else:
-            masks = self._masks
-            found = [other for other in nearest if all(masks[other] & each for each in needed)]
+                needed.add(frozenset(map(self._number, leaves(each))))
+        of_trees = self._attributes
+        found = [other for other in nearest if not any(map(of_trees[other].isdisjoint, needed))]
         return [*found, *self._without_attributes] if self._without_attributes else found
 
-    def _bit(self, condition: Node) -> int:
+    def _number(self, condition: Node) -> int:
         name = condition.attribute if isinstance(condition, Leaf) else _RESIDUALS
-        bit = self._bits.get(name)
-        if bit is None:
-            bit = self._bits[name] = 1 << len(self._bits)
-        return bit
+        return self._numbers.setdefault(name, len(self._numbers))
 
-    def _is_implied_by_no_pattern(self, bit: int, values: ValueSet) -> bool:
+    def _is_implied_by_no_pattern(self, number: int, values: ValueSet) -> bool:
         """Whether a set is all strings that match one pattern, and no other pattern of the attribute implies it."""
         if len(values.tests) != 1 or not values.parts[Kind.STRING].is_full:
             return False
         (test,) = values.tests
         if not test.wanted or not isinstance(test.pattern, Like):
             return False
-        texts = self._texts.get(bit)
+        texts = self._texts.get(number)
         if texts is None:
-            texts = self._texts[bit] = PatternTexts(self._patterns[bit])
+            texts = self._texts[number] = PatternTexts(self._patterns[number])
         return not texts.may_be_implied(test.pattern.pattern)
