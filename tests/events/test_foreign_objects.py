@@ -10,6 +10,7 @@ from typing import Any
 
 import pandas as pd
 import polars
+import pyarrow as pa
 import pytest
 
 from palio import Event, EventError, Filter, Matcher
@@ -84,6 +85,14 @@ def test_a_lazy_frame_of_polars_is_collected(rows: int) -> None:
     lazy = polars.LazyFrame({"x": range(rows)}, schema={"x": polars.Int64})
     assert Matcher({"a": "x % 2 = 0"}).match_batch(lazy).num_rows == (rows + 1) // 2
     assert len(list(Event.from_arrow(lazy))) == rows
+
+
+@pytest.mark.parametrize("column", [polars.Series("x", [1, 2]), pa.chunked_array([[1, 2]])], ids=["polars", "arrow"])
+def test_one_column_is_no_batch(column: Any) -> None:
+    with pytest.raises(EventError, match="one column is no batch of events; make a frame of it"):
+        Matcher({"a": "x = 1"}).match_batch(column)
+    with pytest.raises(EventError, match="one column is no batch of events"):
+        list(Event.from_arrow(column))
 
 
 def test_a_dataclass_is_an_object() -> None:

@@ -196,3 +196,13 @@ class TestExpansion:
         assert len(small.tree.children) == MAX_CONJUNCTIONS
         assert isinstance(large.tree, And)
         assert not any(isinstance(child, Residual) for child in large.tree.children)
+
+
+def test_an_expansion_ends_where_nearly_all_alternatives_exclude_each_other() -> None:
+    """At each of thousands of steps a thousand conjunctions would be joined with each alternative."""
+    tree = Filter.parse(" AND ".join(f"(a = {n} OR b > {n})" for n in range(2_000))).tree
+    assert expand(tree, 1_000) is None
+    few = Filter.parse(" AND ".join(f"(a = {n} OR b > {n})" for n in range(20))).tree
+    expanded = expand(few, 1_000)
+    assert expanded is not None
+    assert len(expanded) == 21

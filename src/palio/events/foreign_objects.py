@@ -34,14 +34,24 @@ def members_of(value: Any) -> Mapping[Any, Any] | None:
 
 
 def as_arrow(data: Any) -> Any:
-    """A DataFrame of pandas as an Arrow table, a LazyFrame of Polars collected; anything else as it is."""
+    """A DataFrame of pandas as an Arrow table, a LazyFrame of Polars collected; anything else as it is.
+
+    A stream of Arrow data that has no columns, such as one Series, is refused.
+    """
     pandas, polars = sys.modules.get("pandas"), sys.modules.get("polars")
     if polars is not None and isinstance(data, polars.LazyFrame):
         return data.collect()
-    if pandas is None or not isinstance(data, pandas.DataFrame):
-        return data
     import pyarrow as pa
 
+    if pandas is None or not isinstance(data, pandas.DataFrame):
+        known = pa.Table | pa.RecordBatch | pa.RecordBatchReader
+        if isinstance(data, known) or not hasattr(data, "__arrow_c_stream__"):
+            return data
+        try:
+            return pa.RecordBatchReader.from_stream(data)
+        except pa.ArrowInvalid:
+            reason = "one column is no batch of events; make a frame of it, as series.to_frame() does"
+            raise EventError(reason) from None
     try:
         # The index numbers the rows, or names them; it is no attribute, whether it has a name or not.
         return pa.Table.from_pandas(data, preserve_index=False)

@@ -21,7 +21,7 @@ from palio.filters.expressions import text_cast
 from palio.filters.kinds import KIND_OF_TYPE, MISSING, NUMBERS, Kind, kind_of
 from palio.filters.normal_form import conjoin, disjoin, simplify
 from palio.filters.registry import parser_for
-from palio.filters.sql_writer import name_to_sql, to_sql, values_to_sql
+from palio.filters.sql_writer import join_sql, name_to_sql, node_to_sql, to_sql, values_to_sql
 from palio.filters.tree import And, Attributes, Leaf, Node, Or, Residual, holds, names_of
 from palio.filters.value_predicates import Computed, XPath
 from palio.filters.value_sets import PRESENT, ValueSet
@@ -153,21 +153,26 @@ PathFinder: TypeAlias = Callable[[Leaf | Residual], AccessPath]
 
 def explain(node: Node, event: Attributes, timezone: str = "UTC", paths: PathFinder | None = None) -> Explanation:
     """Evaluate every condition of a tree, as it was written, on an event; `paths` says how an index decides each."""
-    return _explain(as_written(node), event, timezone, paths)
+    return _explain(as_written(node), event, timezone, paths)[0]
 
 
-def _explain(node: Node, event: Attributes, timezone: str, paths: PathFinder | None) -> Explanation:
+def _explain(
+    node: Node, event: Attributes, timezone: str, paths: PathFinder | None
+) -> tuple[Explanation, tuple[str, int]]:
+    """The explanation of a node, and its text with its binding, of which the text around it is made."""
     matched = holds(node, event)
     if isinstance(node, And | Or) and node.children:
-        parts = tuple(_explain(child, event, timezone, paths) for child in node.children)
+        explained = [_explain(child, event, timezone, paths) for child in node.children]
+        written = join_sql(node, [text for _, text in explained])
         operator = "AND" if isinstance(node, And) else "OR"
-        return Explanation(to_sql(node, timezone), matched, {}, operator, parts)
+        return Explanation(written[0], matched, {}, operator, tuple(part for part, _ in explained)), written
+    written = node_to_sql(node, timezone)
     if isinstance(node, And | Or):
-        return Explanation(to_sql(node, timezone), matched, {})
+        return Explanation(written[0], matched, {}), written
     values = {name: event.get(name, MISSING) for name in sorted(names_of(node))}
     hint = None if matched else mismatch_hint(node, values, timezone)
     path = None if paths is None else paths(node)
-    return Explanation(to_sql(node, timezone), matched, values, hint=hint, access_path=path)
+    return Explanation(written[0], matched, values, hint=hint, access_path=path), written
 
 
 def as_written(node: Node) -> Node:

@@ -11,12 +11,12 @@ enumerable sets this form is unique, so equality of trees is equality of meaning
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import Final
 
-from palio.filters.covering_candidates import CoveringCandidates
+from palio.filters.covering_candidates import CoveringCandidates, are_unrelated_patterns
 from palio.filters.kinds import KINDS, Kind
 from palio.filters.relations import covers
 from palio.filters.tree import EVERYTHING, NOTHING, And, Leaf, Node, Or, Residual, leaves
@@ -24,6 +24,7 @@ from palio.filters.value_sets import FULL, STRINGS, ValueSet, intersection_of, u
 
 # Of a tree that is expanded to a disjunction of conjunctions. Minimising compares all pairs, again after each merge.
 MAX_CONJUNCTIONS = 16
+MAX_JOINS = 50_000  # pairs of conjunctions that are joined while a tree is expanded
 _MAX_COMPARED_PAIRS = 4096  # of alternatives of an OR that is searched for covered ones
 _MAX_COMPARED_CONDITIONS = 256  # of a large AND that is searched for redundant parts
 
@@ -58,13 +59,15 @@ def _without_redundant(node: Node) -> Node:
 
 def simplify(node: Node) -> Node:
     """Flatten, combine conditions on one attribute, drop what always or never holds; linear except for sorting."""
-    match node:
-        case And():
-            return conjoin([simplify(child) for child in _operands(node, And)])
-        case Or():
-            return disjoin([simplify(child) for child in _operands(node, Or)])
-        case Leaf(_, values):
-            return EVERYTHING if values.is_full else NOTHING if values.is_empty else node
+    if isinstance(node, Leaf):
+        values = node.values
+        if values.tests:
+            return NOTHING if values.is_empty else node
+        return EVERYTHING if values.is_full else NOTHING if values.is_empty else node
+    if isinstance(node, And):
+        return conjoin([simplify(child) for child in _operands(node, And)])
+    if isinstance(node, Or):
+        return disjoin([simplify(child) for child in _operands(node, Or)])
     return node
 
 
@@ -84,23 +87,29 @@ def _operands(node: And | Or, kind: type[And] | type[Or]) -> list[Node]:
 def conjoin(children: Iterable[Node]) -> Node:
     """The conjunction of canonical trees."""
     by_attribute: dict[str, list[ValueSet]] = {}
-    others: dict[Node, None] = {}
+    others: list[Node] = []
+    residuals: set[Node] = set()
     for child in _flat(children, And):
         if isinstance(child, Leaf):
             by_attribute.setdefault(child.attribute, []).append(child.values)
-        # Of two opposite residuals, whichever comes second finds the other.
-        elif child == NOTHING or (isinstance(child, Residual) and _opposite(child) in others):
-            return NOTHING
-        else:
-            others[child] = None
+        elif isinstance(child, Or):
+            if not child.children:
+                return NOTHING
+            others.append(child)
+        elif child not in residuals:
+            # Of two opposite residuals, whichever comes second finds the other.
+            if isinstance(child, Residual) and _opposite(child) in residuals:
+                return NOTHING
+            residuals.add(child)
+            others.append(child)
     # One intersection per attribute for all its conditions at once, not pairwise.
     held = {name: intersection_of(sets) for name, sets in by_attribute.items()}
     if any(values.is_empty for values in held.values()):
         return NOTHING
     alternatives = []
-    for child in others:
+    for other in others:
         # x = 1 AND (x = 1 OR y = 2): the leaves decide parts of the ORs beside them.
-        narrowed = _within(held, child) if isinstance(child, Or) else child
+        narrowed = _within(held, other) if isinstance(other, Or) else other
         if narrowed == NOTHING:
             return NOTHING
         if narrowed != EVERYTHING:
@@ -108,23 +117,26 @@ def conjoin(children: Iterable[Node]) -> Node:
     # The recursion ends because every round has fewer ORs.
     if any(isinstance(child, Leaf | And) for child in alternatives):  # an OR shrank to what can be combined again
         return conjoin([*(Leaf(name, values) for name, values in held.items()), *alternatives])
-    rest = sorted(dict.fromkeys(alternatives), key=sort_key)
+    rest = alternatives if len(alternatives) < 2 else sorted(dict.fromkeys(alternatives), key=sort_key)
     return _single(And, [*(Leaf(name, held[name]) for name in sorted(held)), *rest])
 
 
 def disjoin(children: Iterable[Node]) -> Node:
     """The disjunction of canonical trees."""
     by_attribute: dict[str, list[ValueSet]] = {}
-    others: dict[Node, None] = {}
+    others: list[Node] = []
     for child in _flat(children, Or):
-        if child == EVERYTHING:
-            return EVERYTHING
         if isinstance(child, Leaf):
             by_attribute.setdefault(child.attribute, []).append(child.values)
+        elif isinstance(child, And) and not child.children:
+            return EVERYTHING
         else:
-            others[child] = None
+            others.append(child)
     alternatives: list[Node] = []
     for name, sets in by_attribute.items():
+        if len(sets) == 1 and sets[0].tests:  # as most
+            alternatives.append(Leaf(name, sets[0]))
+            continue
         # Enumerable sets always unite; sets with tests stay apart unless the union covers them.
         tested = dict.fromkeys(values for values in sets if values.tests)
         plain = union_of(values for values in sets if not values.tests) if len(tested) < len(sets) else None
@@ -135,7 +147,7 @@ def disjoin(children: Iterable[Node]) -> Node:
                 alternatives.append(Leaf(name, plain))
             tested = {values: None for values in tested if not plain.covers(values)}
         alternatives.extend(Leaf(name, values) for values in tested)
-    alternatives.extend(others)
+    alternatives.extend(others if len(others) < 2 else dict.fromkeys(others))
     return _single(Or, _uncovered(alternatives))
 
 
@@ -168,39 +180,62 @@ class Conjunction:
 
 
 def expand(node: Node, limit: int) -> list[Conjunction] | None:
-    """The tree as a disjunction of at most `limit` conjunctions, or None where it takes more on the way."""
-    match node:
-        case Leaf(attribute, values):
-            return [Conjunction({attribute: values}, ())]
-        case Residual():
-            return [Conjunction({}, (node,))]
-        case Or(children):
-            if sum(not isinstance(child, And | Or) for child in children) > limit:
+    """The tree as a disjunction of at most `limit` conjunctions, or None where it takes more on the way.
+
+    None too where more than `MAX_JOINS` pairs of conjunctions would have to be joined: of ten thousand alternatives
+    that nearly all exclude each other, few are left at each step, and every step takes them all.
+    """
+    return _Expansion().of(node, limit)
+
+
+class _Expansion:
+    """An expansion, with the pairs of conjunctions that may still be joined."""
+
+    def __init__(self) -> None:
+        self._joins_left = MAX_JOINS
+
+    def of(self, node: Node, limit: int) -> list[Conjunction] | None:
+        match node:
+            case Leaf(attribute, values):
+                return [Conjunction({attribute: values}, ())]
+            case Residual():
+                return [Conjunction({}, (node,))]
+            case Or(children):
+                return self._alternatives(children, limit)
+            case And(children):
+                return self._product(children, limit)
+
+    def _alternatives(self, children: Sequence[Node], limit: int) -> list[Conjunction] | None:
+        if sum(not isinstance(child, And | Or) for child in children) > limit:
+            return None
+        found: list[Conjunction] = []
+        for child in children:
+            alternatives = self.of(child, limit - len(found))
+            if alternatives is None:
                 return None
-            found: list[Conjunction] = []
-            for child in children:
-                alternatives = expand(child, limit - len(found))
-                if alternatives is None:
-                    return None
-                found += alternatives
-                if len(found) > limit:
-                    return None
-            return found
-        case And(children):
-            # Conditions that need no expansion are joined in one step; an AND may have thousands of them.
-            single = [child for child in children if not isinstance(child, And | Or)]
-            found = _joined(single)
-            for child in children:
-                if not isinstance(child, And | Or):
-                    continue
-                alternatives = expand(child, limit)
-                if alternatives is None:
-                    return None
-                joined = (both for a in found for b in alternatives if (both := a.join(b)) is not None)
-                found = list(islice(joined, limit + 1))
-                if len(found) > limit:
-                    return None
-            return found
+            found += alternatives
+            if len(found) > limit:
+                return None
+        return found
+
+    def _product(self, children: Sequence[Node], limit: int) -> list[Conjunction] | None:
+        # Conditions that need no expansion are joined in one step; an AND may have thousands of them.
+        single = [child for child in children if not isinstance(child, And | Or)]
+        found = _joined(single)
+        for child in children:
+            if not isinstance(child, And | Or):
+                continue
+            alternatives = self.of(child, limit)
+            if alternatives is None:
+                return None
+            self._joins_left -= len(found) * len(alternatives)
+            if self._joins_left < 0:
+                return None
+            joined = (both for a in found for b in alternatives if (both := a.join(b)) is not None)
+            found = list(islice(joined, limit + 1))
+            if len(found) > limit:
+                return None
+        return found
 
 
 def _joined(conditions: list[Leaf | Residual]) -> list[Conjunction]:
@@ -269,14 +304,22 @@ def _within(context: dict[str, ValueSet], alternatives: Or) -> Node:
 
     An alternative that the context implies makes the whole OR true.
     """
+    if not context:
+        return alternatives
     kept: list[Node] = []
     for child in alternatives.children:
-        conditions = [each for each in _as_children(child) if isinstance(each, Leaf)]
-        known = [each for each in conditions if each.attribute in context]
+        if isinstance(child, Leaf):  # as most
+            values = context.get(child.attribute)
+            if values is None:
+                kept.append(child)
+            elif values.overlaps(child.values):
+                if child.values.covers(values):
+                    return EVERYTHING
+                kept.append(child)
+            continue
+        known = [each for each in _as_children(child) if isinstance(each, Leaf) and each.attribute in context]
         if any(not context[each.attribute].overlaps(each.values) for each in known):
             continue
-        if isinstance(child, Leaf) and known and child.values.covers(context[child.attribute]):
-            return EVERYTHING
         kept.append(child)
     return alternatives if len(kept) == len(alternatives.children) else disjoin(kept)
 
@@ -286,6 +329,8 @@ def _uncovered(alternatives: list[Node]) -> list[Node]:
     if len(alternatives) < 2:
         return alternatives
     ordered = sorted(alternatives, key=sort_key)
+    if are_unrelated_patterns(ordered):
+        return ordered
     candidates = CoveringCandidates(ordered)
     pairs: list[tuple[int, int]] = []
     for place in range(len(ordered)):
@@ -368,22 +413,22 @@ _ALL_STRINGS_TEXT: Final = str([f"{Kind.STRING.value}{_FULL_TEXT}"])  # which pa
 
 def sort_key(node: Node) -> str:
     """A sort key that depends on the content of a node only, not on the process or on the written order."""
-    match node:
-        case Leaf(attribute, values):
-            if values.parts is STRINGS.parts:
-                parts = _ALL_STRINGS_TEXT
-            else:
-                parts = str(
-                    [
-                        f"{kind}{_FULL_TEXT if part is FULL else part}"
-                        for kind, part in zip(_KIND_VALUES, values.parts, strict=True)
-                        if part.inside or part.cuts
-                    ]
-                )
-            return f"{attribute}\0{parts}{sorted(test.key for test in values.tests) if values.tests else ''}"
-        case And(children):
-            return "\1" + "\1".join(map(sort_key, children))
-        case Or(children):
-            return "\2" + "\2".join(map(sort_key, children))
-        case Residual():
-            return f"\3{node!r}"
+    if isinstance(node, Leaf):
+        values = node.values
+        if values.parts is STRINGS.parts:
+            parts = _ALL_STRINGS_TEXT
+        else:
+            parts = str(
+                [
+                    f"{kind}{_FULL_TEXT if part is FULL else part}"
+                    for kind, part in zip(_KIND_VALUES, values.parts, strict=True)
+                    if part.inside or part.cuts
+                ]
+            )
+        tests = [test.key for test in values.tests]
+        return f"{node.attribute}\0{parts}{sorted(tests) if len(tests) > 1 else tests or ''}"
+    if isinstance(node, And):
+        return "\1" + "\1".join(map(sort_key, node.children))
+    if isinstance(node, Or):
+        return "\2" + "\2".join(map(sort_key, node.children))
+    return f"\3{node!r}"

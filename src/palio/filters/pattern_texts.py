@@ -32,8 +32,11 @@ class PatternTexts:
 def _sought(pattern: LikePattern) -> str | None:
     """A text that occurs among the runs of each pattern that implies this one; None where no such text is known."""
     runs = pattern.literals
-    if not runs or not pattern.is_ascii or any(_BEFORE in run or _AFTER in run for run in runs):
+    if not runs or not pattern.is_ascii:
         return None
+    for run in runs:
+        if _BEFORE in run or _AFTER in run:
+            return None
     lowered = runs[0].lower()
     match pattern.shape:
         case "exact":

@@ -61,20 +61,23 @@ NULL_NAMES: Final[dict[Kind, str]] = {Kind.NULL: "void", Kind.MISSING: "missing"
 
 def to_sql(node: Node, timezone: str = "UTC") -> str:
     """A tree as SQL, to be read in a time zone."""
-    return _node_to_sql(node, timezone)[0]
+    return node_to_sql(node, timezone)[0]
 
 
-# Each text comes with its binding: 0 for an atom or comparison, 1 for AND, 2 for OR.
-def _node_to_sql(node: Node, timezone: str) -> tuple[str, int]:
+def node_to_sql(node: Node, timezone: str) -> tuple[str, int]:
+    """A tree as SQL, with its binding: 0 for an atom or comparison, 1 for AND, 2 for OR."""
     match node:
         case Leaf(attribute, values):
             return leaf_to_sql(attribute, values, timezone)
         case Residual(expression, wants, own):
             return _in_zone(condition_to_sql(expression, wants), own, timezone), 0
-        case And(children):
-            return _join(" AND ", 1, [_node_to_sql(child, timezone) for child in children], "TRUE")
-        case Or(children):
-            return _join(" OR ", 2, [_node_to_sql(child, timezone) for child in children], "FALSE")
+        case And(children) | Or(children):
+            return join_sql(node, [node_to_sql(child, timezone) for child in children])
+
+
+def join_sql(node: And | Or, parts: list[tuple[str, int]]) -> tuple[str, int]:
+    """An AND or OR of texts that are written already."""
+    return _join(" AND ", 1, parts, "TRUE") if isinstance(node, And) else _join(" OR ", 2, parts, "FALSE")
 
 
 def _join(word: str, binding: int, parts: list[tuple[str, int]], empty: str) -> tuple[str, int]:

@@ -304,6 +304,8 @@ class ValueSet:
 
     def __hash__(self) -> int:
         # Not of all parts: most are empty.
+        if self.parts is _STRINGS:
+            return hash((self.tests,))
         return hash((self.tests, *[part.cuts for part in self.parts if part.cuts]))
 
     @property

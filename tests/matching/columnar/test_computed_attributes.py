@@ -267,6 +267,16 @@ def test_one_element_is_chosen_of_every_array(event: Any) -> None:
     assert matcher.match(event) == matches(texts, event) - {"0", "3", "9", "24"}
 
 
+@pytest.mark.parametrize("event", [{"x": [True, 9]}, {"x": [9, "t"]}, {"x": [9, 8]}, {"x": 9}, {"x": [9], "y": ["t"]}])
+@pytest.mark.parametrize("search", ["any_value_ilike('%t%')", "NOT any_value_ilike('%t%')"])
+def test_a_search_sees_all_elements_whichever_an_expression_chooses(event: Any, search: str) -> None:
+    where = f"x + 1 > 9 AND {search}"
+    matcher = Matcher({"a": where})
+    matcher.merge()
+    assert matcher.match(event) == ({"a"} if Filter.parse(where).matches(event) else set())
+    assert matcher.match_batch([event]).num_rows == Filter.parse(where).matches(event)
+
+
 def test_they_are_saved_and_put_together(tmp_path: Path) -> None:
     texts = [f"lower(s) = 'v{n}' AND a < b AND array_contains(tags, -{n})" for n in range(8)]
     events = [{"s": f"V{n}", "a": n, "b": 4, "tags": list(range(-9, 1))} for n in range(8)]

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, cast
 
 from palio.events.names import dot_readings, join_path, split_path
 from palio.filters.filter import Filter
@@ -40,8 +40,9 @@ from palio.languages.sigma.predicates import (
 )
 
 if TYPE_CHECKING:
-    from sigma.types import SigmaType
+    from sigma.types import SigmaString, SigmaType
 
+_TEXTS: Final = ("SigmaString", "SigmaCasedString")  # types of pySigma, whose import takes as long as a text
 _MAX_DOTS: Final = 3  # each doubles the ways to read a name
 
 
@@ -136,7 +137,10 @@ class _FormulaLowering:
         return [*map(ValuePredicate.any_of, by_attribute.values()), *others]
 
     def _value_predicates(self, test: FieldTest, value: SigmaType | None) -> list[Predicate]:
-        from sigma.types import SigmaExists, SigmaExpansion, SigmaFieldReference, SigmaNull, SigmaString
+        if test.field is not None and type(value).__name__ in _TEXTS:  # as nearly all are
+            pattern = pattern_of(cast("SigmaString", value))
+            return [text_predicate(attribute, pattern) for attribute in self._attributes(test.field)]
+        from sigma.types import SigmaExists, SigmaExpansion, SigmaFieldReference, SigmaNull
 
         if isinstance(value, SigmaExpansion):
             return [predicate for each in value.values for predicate in self._value_predicates(test, each)]
@@ -145,9 +149,6 @@ class _FormulaLowering:
                 raise ValueError("null is the value of a field; here no field is named")
             return [event_search(value)]
         attributes = self._attributes(test.field)
-        if isinstance(value, SigmaString):  # as nearly all are
-            pattern = pattern_of(value)
-            return [text_predicate(attribute, pattern) for attribute in attributes]
         if isinstance(value, SigmaFieldReference):
             others = self._attributes(value.field)
             return [field_reference(mine, value, other, test.cased) for mine in attributes for other in others]

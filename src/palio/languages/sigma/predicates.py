@@ -259,21 +259,24 @@ def _text_of(attribute: str) -> Expression:
 
 def pattern_of(value: SigmaString, anywhere: bool = False) -> LikePattern:
     """A text with wildcards as a LIKE pattern; without regard to case unless it says otherwise."""
-    from sigma.types import Placeholder, SigmaCasedString, SpecialChars
-
-    tokens: list[str | Gap] = []
+    tokens: list[str | Gap] = [ANY_TEXT] if anywhere else []
     for part in value.s:
         if isinstance(part, str):
             tokens.append(part)
-        elif isinstance(part, Placeholder):
+        elif type(part).__name__ == "Placeholder":
             raise ValueError(
                 f"the placeholder %{part.name}% stands for values that the rule does not give; write them in its place"
             )
         else:
-            tokens.append(ANY_TEXT if part is SpecialChars.WILDCARD_MULTI else ANY_CHARACTER)
+            tokens.append(ANY_TEXT if part.name == "WILDCARD_MULTI" else ANY_CHARACTER)
     if anywhere:
-        tokens = [ANY_TEXT, *tokens, ANY_TEXT]
-    return LikePattern.of(tokens, ignore_case=not isinstance(value, SigmaCasedString))
+        tokens.append(ANY_TEXT)
+    return _pattern(tuple(tokens), type(value).__name__ != "SigmaCasedString")
+
+
+@lru_cache(maxsize=16_384)  # rules of one collection have half of their texts in common
+def _pattern(tokens: tuple[str | Gap, ...], ignore_case: bool) -> LikePattern:
+    return LikePattern.of(tokens, ignore_case)
 
 
 def regex_of(value: SigmaRegularExpression) -> Regex:

@@ -13,7 +13,6 @@ from typing import Any, Final
 from palio.errors import MissingExtra, PalioError
 
 _MAX_LEVELS: Final = 100
-_BRACKETS: Final = re.compile(r"[\[{]")
 _SAME_LINE: Final = re.compile(r"^(?:[ \t]*[-?:](?=[ \t]))+[ \t]*", re.MULTILINE)
 _INDENT: Final = re.compile(r"^ +", re.MULTILINE)
 
@@ -39,8 +38,9 @@ def load_documents(text: str) -> list[Any]:
         if _may_be_deep(text):
             _check_levels(text)
         documents = [each for each in yaml.load_all(text, Loader=SigmaYAMLLoader) if each is not None]
-        for document in documents:
-            check_alias_expansion(document)
+        if "&" in text:  # without an anchor there is no alias
+            for document in documents:
+                check_alias_expansion(document)
     except YamlError:
         raise
     except yaml.MarkedYAMLError as error:
@@ -59,9 +59,9 @@ def load_documents(text: str) -> list[Any]:
 def _may_be_deep(text: str) -> bool:
     """Whether an upper estimate of the depth calls for an exact count, which costs a second parse."""
     # Each bracket may open a level, each column of indentation, and each of the `- - -` before the text of a line.
-    levels = len(_BRACKETS.findall(text))
-    levels += max((len(found[0]) for found in _INDENT.finditer(text)), default=0)
-    levels += max((len(found[0]) for found in _SAME_LINE.finditer(text)), default=0)
+    levels = text.count("[") + text.count("{")
+    levels += max(map(len, _INDENT.findall(text)), default=0)
+    levels += max(map(len, _SAME_LINE.findall(text)), default=0)
     return levels > 4 * _MAX_LEVELS
 
 

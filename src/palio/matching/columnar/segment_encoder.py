@@ -195,9 +195,9 @@ class SegmentEncoder:
         if not self.computed:
             return [self.codes_by_attributes(attributes)]
         arrays = {name: value for name, value in attributes.items() if type(value) is tuple}
-        members = self._member_codes(arrays)
+        whole = self._whole_codes(attributes)
         if self._chosen.isdisjoint(arrays):
-            return [self._codes(attributes, members + self._computed_codes(attributes, arrays))]
+            return [self._codes(attributes, whole + self._computed_codes(attributes, arrays))]
         if isinstance(attributes, GroupedAttributes):
             raise CannotCompute  # the values within an object are chosen together
         # An empty array has no element to choose: the attribute is missing.
@@ -206,11 +206,11 @@ class SegmentEncoder:
             raise CannotCompute
         others = {name: value for name, value in attributes.items() if name not in arrays or name not in self._chosen}
         chosen = (others | dict(zip(several, values, strict=True)) for values in product(*several.values()))
-        return [self._codes(one, members + self._computed_codes(one, arrays)) for one in chosen]
+        return [self._codes(one, whole + self._computed_codes(one, arrays)) for one in chosen]
 
     def codes_by_attributes(self, attributes: Attributes) -> tuple[list[int], Alternatives]:
         """The codes of an event without those of computed attributes."""
-        return self._codes(attributes, self._member_codes(attributes))
+        return self._codes(attributes, self._whole_codes(attributes))
 
     def _codes(self, attributes: Attributes, others: list[int]) -> tuple[list[int], Alternatives]:
         if self.misplaced and any(has_fraction(attributes.get(name)) for name in self.misplaced):
@@ -224,9 +224,12 @@ class SegmentEncoder:
         for name, missed in self.when_missing.items():
             if name not in attributes and not is_computed(name):
                 codes.extend(missed)
-        if self._searches is not None:
-            codes += self._searches.codes(attributes)
         return codes, several
+
+    def _whole_codes(self, attributes: Attributes) -> list[int]:
+        """The codes of what is asked of all elements of arrays, whichever are chosen."""
+        codes = self._member_codes(attributes)
+        return codes if self._searches is None else codes + self._searches.codes(attributes)
 
     def _member_codes(self, attributes: Attributes) -> list[int]:
         """The codes of the constants that the arrays of an event have."""
