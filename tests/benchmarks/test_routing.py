@@ -20,6 +20,7 @@ def test_the_module_names_its_parts(capsys: pytest.CaptureFixture[str]) -> None:
     assert {"bloom", "prefix", "reuse"} <= set(routing.parts())
     assert "Parts: " in capsys.readouterr().out
     assert routing.main(["nothing"]) == 2
+    assert set(routing.ALL) <= set(routing.parts())
 
 
 def test_every_way_to_the_links_of_an_event_agrees(capsys: pytest.CaptureFixture[str]) -> None:
@@ -96,6 +97,8 @@ def test_covering_sends_no_more_than_identity_and_that_no_more_than_simple_routi
     assert rows["simple"].messages >= rows["identity"].messages
     assert rows["identity"].filters_per_broker >= rows["covering"].filters_per_broker
     assert routing.main("propagation --sizes 20 --brokers 4 --json".split()) == 0
+    by_value = [routing_propagation.measure(name, False, 40, 3, 1, "values") for name in ("covering", "merging")]
+    assert by_value[0].filters_per_broker > 2 * by_value[1].filters_per_broker
 
 
 def test_trees_of_publishers_are_shorter_and_use_more_links(capsys: pytest.CaptureFixture[str]) -> None:
