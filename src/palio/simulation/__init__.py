@@ -1,5 +1,6 @@
 """Networks of brokers in virtual time: every protocol of Palio, and users' own applications, without a network."""
 
+from palio.routing.measures import Measures
 from palio.routing.strategies import (
     Bloom,
     BrokerOptions,
@@ -18,6 +19,7 @@ from palio.routing.strategies import (
     Simple,
     SimulationOptions,
     Stabilising,
+    XRoute,
 )
 from palio.simulation.community_network import CommunityNetwork, Reach
 from palio.simulation.corruption import Corruption
@@ -33,7 +35,7 @@ from palio.simulation.faults import (
     SlowBroker,
     TableCorruption,
 )
-from palio.simulation.history import Advertisement, Delivery, Subscription
+from palio.simulation.history import Advertisement, Completion, Delivery, Subscription
 from palio.simulation.network import Network
 from palio.simulation.oracle import Verdict
 from palio.simulation.peer_network import ChordNetwork
@@ -49,6 +51,7 @@ __all__ = [
     "ChordNetwork",
     "ClockJump",
     "CommunityNetwork",
+    "Completion",
     "Content",
     "Corruption",
     "Covering",
@@ -64,6 +67,7 @@ __all__ = [
     "Identity",
     "Leases",
     "LinkCut",
+    "Measures",
     "Merging",
     "Network",
     "Partition",
@@ -82,5 +86,6 @@ __all__ = [
     "Topology",
     "Verdict",
     "Violation",
+    "XRoute",
     "shrink",
 ]
