@@ -174,16 +174,27 @@ class _Group:
 
     def __init__(self) -> None:
         self.members: Difference = {}
-        self.merged: Collection[Filter] = ()
+        self.merged: Collection[Filter] = ()  # the members themselves, where they stay apart
         self.mergers = 0  # how many of the results are mergers
         self.length = 0
 
     def change(self, attribute: str, changed: Difference, slack: float) -> Difference:
         """Change the members; the difference of what they are merged to."""
+        was_apart = self.merged is self.members
+        moved = {wanted: -1 for wanted in changed if wanted in self.members}
         self._count(attribute, changed)
-        return self._replace(
-            (_merge_by(attribute, self.members, slack),) if 0 < self.length <= MAX_MERGER_CHARACTERS else self.members
-        )
+        is_apart = not 0 < self.length <= MAX_MERGER_CHARACTERS
+        if not was_apart:
+            return self._replace(self.members if is_apart else (_merge_by(attribute, self.members, slack),))
+        # The results were the members, and there may be very many: only those that come or go are looked at.
+        for wanted in changed:
+            if wanted in self.members:
+                _add(moved, wanted, 1)
+        if is_apart:
+            return moved
+        difference = self._replace((_merge_by(attribute, self.members, slack),), before=self.members)
+        _add_all(difference, moved)
+        return difference
 
     def _count(self, attribute: str, changed: Difference) -> None:
         for wanted, count in changed.items():
@@ -192,8 +203,9 @@ class _Group:
             if len(self.members) != before:
                 self.length += _characters(wanted, attribute) * (len(self.members) - before)
 
-    def _replace(self, merged: Iterable[Filter]) -> Difference:
-        before, self.merged = self.merged, tuple(merged)
+    def _replace(self, merged: Collection[Filter], before: Collection[Filter] | None = None) -> Difference:
+        before = self.merged if before is None else before
+        self.merged = merged
         self.mergers = int(len(self.members) > len(self.merged))
         difference = dict.fromkeys(self.merged, 1)
         for wanted in before:
