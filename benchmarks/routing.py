@@ -2,7 +2,7 @@
 
     python benchmarks/routing.py                     list the parts
     python benchmarks/routing.py all                 the parts about claims of the sources, one after the other
-    python benchmarks/routing.py all --quick         the same parts, smaller: some three minutes on a free core
+    python benchmarks/routing.py all --quick         the same parts, smaller: less than a minute of CPU time
     python benchmarks/routing.py bloom --sizes 1000 10000
     python benchmarks/routing.py reuse --densities 0.01 0.2
 
