@@ -21,6 +21,7 @@ ALL = {
     "forwarding": "--sizes 1000 --events 100 --poset 1000",
     "reuse": "--densities 0.01 0.2 --subscriptions 3000 --events 100 --rounds 2 --seeds 1",
     "propagation": "--sizes 200",
+    "choices": "--brokers 10 --events 100",
     "paths": "--brokers 15 --extra 15 --subscriptions 60 --events 200",
     "covering": "--operations 500 --attributes 2 6",
     "simulation": "--brokers 40 --subscriptions 40 --events 1200 --large 1000",
