@@ -2,9 +2,11 @@
 
     python benchmarks/routing_propagation.py
     python benchmarks/routing_propagation.py --sizes 200 1000 --brokers 15 --attributes 2 --json
+    python benchmarks/routing_propagation.py --conditions values --sizes 400 --brokers 3
 
 Boxes of random sides (Shen §4.5) are subscribed at random brokers of a tree, then a tenth of them withdrawn, then
-events are published. Each box is subscribed twice on average, so that there are identical filters. Jerzak §2.5.5
+events are published. Each box is subscribed twice on average, so that there are identical filters. With `values`
+every condition is one value of one attribute, so that every subscription changes a merger. Jerzak §2.5.5
 claims that covering sends no more than identity, and identity no more than simple routing; merging sends fewer filters
 still. Messages and filters are counted, and the same on every machine; seconds are CPU seconds on one core.
 """
@@ -42,9 +44,15 @@ class Row:
     seconds: float
 
 
-def measure(propagation: str, advertisements: bool, size: int, brokers: int, attributes: int) -> Row:
+def measure(
+    propagation: str, advertisements: bool, size: int, brokers: int, attributes: int, conditions_are: str = "boxes"
+) -> Row:
     workload = Shen("boxes", attributes=attributes)
-    conditions = workload.subscriptions(max(1, size // 2))["where"].to_pylist()
+    conditions = (
+        workload.subscriptions(max(1, size // 2))["where"].to_pylist()
+        if conditions_are == "boxes"
+        else [f"x1 = {number / size}" for number in range(max(1, size // 2))]
+    )
     random = Random(size)
     net = Network.tree(brokers, propagation=propagation, advertisements=advertisements)
     feeds = [random.randrange(brokers) for _ in range(3)]
@@ -89,10 +97,11 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--sizes", type=int, nargs="+", default=[200, 1000])
     parser.add_argument("--brokers", type=int, default=15)
     parser.add_argument("--attributes", type=int, default=2)
+    parser.add_argument("--conditions", choices=("boxes", "values"), default="boxes")
     parser.add_argument("--json", action="store_true")
     given = parser.parse_args(arguments)
     rows = [
-        measure(propagation, advertisements, size, given.brokers, given.attributes)
+        measure(propagation, advertisements, size, given.brokers, given.attributes, given.conditions)
         for size in given.sizes
         for advertisements in (False, True)
         for propagation in ("flooding", "simple", "identity", "covering", "merging")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import routing
 import routing_bloom
+import routing_choices
 import routing_covering
 import routing_forwarding
 import routing_paths
@@ -20,6 +21,7 @@ def test_the_module_names_its_parts(capsys: pytest.CaptureFixture[str]) -> None:
     assert {"bloom", "prefix", "reuse"} <= set(routing.parts())
     assert "Parts: " in capsys.readouterr().out
     assert routing.main(["nothing"]) == 2
+    assert set(routing.ALL) <= set(routing.parts())
 
 
 def test_every_way_to_the_links_of_an_event_agrees(capsys: pytest.CaptureFixture[str]) -> None:
@@ -96,6 +98,8 @@ def test_covering_sends_no_more_than_identity_and_that_no_more_than_simple_routi
     assert rows["simple"].messages >= rows["identity"].messages
     assert rows["identity"].filters_per_broker >= rows["covering"].filters_per_broker
     assert routing.main("propagation --sizes 20 --brokers 4 --json".split()) == 0
+    by_value = [routing_propagation.measure(name, False, 40, 3, 1, "values") for name in ("covering", "merging")]
+    assert by_value[0].filters_per_broker > 2 * by_value[1].filters_per_broker
 
 
 def test_trees_of_publishers_are_shorter_and_use_more_links(capsys: pytest.CaptureFixture[str]) -> None:
@@ -104,3 +108,18 @@ def test_trees_of_publishers_are_shorter_and_use_more_links(capsys: pytest.Captu
     assert own.links_used > shared.links_used
     assert routing.main("paths --brokers 4 --extra 2 --subscriptions 4 --events 4".split()) == 0
     assert "publisher" in capsys.readouterr().out
+
+
+def test_headers_let_content_be_read_at_both_ends_and_a_hierarchy_tells_only_the_way_to_the_root() -> None:
+    rows = {choice: routing_choices.measure(choice, 6, 40) for choice in routing_choices.CHOICES}
+    content = rows["covering, content"]
+    for choice, row in rows.items():
+        assert row.deliveries == content.deliveries
+        assert row.in_vain == 0 or choice == "flooding"
+        if row.header_bytes and choice != "covering, reuse partial":
+            assert row.looks <= 1 + row.deliveries
+            assert row.looks < content.looks
+    assert rows["covering, content, hierarchy"].subscription_messages < content.subscription_messages
+    leaf = {spread: routing_choices.messages_of_one_subscription(spread) for spread in routing_choices.SPREADS}
+    assert leaf == {"covering": 39, "covering, hierarchy": 3}
+    assert routing.main("choices --brokers 3 --events 10 --json".split()) == 0

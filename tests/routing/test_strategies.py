@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
 
+import palio.simulation
 from palio import IllegalCombination, InvalidArgument
 from palio.routing.combinations import Combination
 from palio.routing.link_sessions import NetworkConstants
 from palio.routing.strategies import (
+    CRASH_LOG_TYPES,
+    FORWARDING_TYPES,
     LOCAL_OPTIONS,
     OPTION_TYPES,
+    PATH_UPKEEP_TYPES,
+    PROPAGATION_TYPES,
+    TABLE_UPKEEP_TYPES,
     Bloom,
     BrokerOptions,
     Covering,
@@ -83,3 +90,25 @@ def test_help_lists_every_option_once_with_its_values() -> None:
     assert "index=adaptive|linear|columnar|counting|kdtree|curve" in listed
     assert "structure=table|sbstree|counting|skiptree" in listed
     assert "every broker: queue=10000" in listed
+
+
+def test_every_strategy_is_public_and_may_be_given_by_its_type() -> None:
+    axes: dict[str, Mapping[str, type[Options]]] = {
+        "propagation": PROPAGATION_TYPES,
+        "forwarding": FORWARDING_TYPES,
+        "tables": TABLE_UPKEEP_TYPES,
+        "crash_log": CRASH_LOG_TYPES,
+        "paths": PATH_UPKEEP_TYPES,
+    }
+    for axis, types in axes.items():
+        for name, kind in types.items():
+            assert kind.__name__ in palio.simulation.__all__
+            given: dict[str, Any] = {"propagation": "simple", axis: kind()}
+            if name == "redundant":
+                given |= {"forwarding": "group", "options": BrokerOptions(trees="publisher", circles=True)}
+            net = Network.line(2, **given)
+            assert getattr(net.combination, axis) == name
+
+
+def test_one_typed_option_needs_no_list() -> None:
+    assert Network.line(2, options=BrokerOptions(queue=7)).combination.broker.queue == 7

@@ -14,9 +14,7 @@ from palio.simulation import Network
 from tests.simulation.scenarios import FAULTY_LINKS, Scenario, condition, event, hosts
 
 # In others events take links that watermarks do not.
-COMBINATIONS = [
-    each for each in legal_combinations() if not (each.has_homes or each.has_publisher_trees or each.is_hierarchical)
-]
+COMBINATIONS = [each for each in legal_combinations() if not (each.has_publisher_trees or each.is_hierarchical)]
 every_combination = pytest.mark.parametrize("combination", COMBINATIONS, ids=str)
 
 
@@ -197,11 +195,9 @@ def test_a_hundred_seeds_with_confirmed_events(combination: Combination, faulty:
         judged_with_confirmations(combination, seed, faulty)
 
 
-@pytest.mark.parametrize("choices", [{"forwarding": "group"}, {"options": {"trees": "publisher"}}])
-def test_where_events_take_other_links_than_watermarks_there_is_no_completeness(choices: dict[str, Any]) -> None:
-    options = {**choices.get("options", {}), "completeness": 1.0}
+def test_where_events_take_other_links_than_watermarks_there_is_no_completeness() -> None:
     with pytest.raises(IllegalCombination, match="watermarks go by the links of the shared tree"):
-        Combination("identity", **{**choices, "options": options})
+        Combination("identity", options={"trees": "publisher", "completeness": 1.0})
 
 
 def test_a_hierarchy_has_no_completeness() -> None:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
 from random import Random
 
 import pytest
 
 from palio.errors import InvalidArgument
-from palio.simulation import Delivery, Network
+from palio.simulation import Delivery, Network, SimulationOptions
 from tests.simulation.scenarios import condition, event
 
 
@@ -80,5 +81,68 @@ def test_a_callback_cannot_change_the_network() -> None:
     net = Network.line(1)
     net.subscribe(0, "TRUE", on_delivery=lambda _: net.unsubscribe(made))
     made = net.subscribe(0, "TRUE")
-    with pytest.raises(InvalidArgument, match="on_delivery"):
+    with pytest.raises(InvalidArgument, match="schedule"):
         net.publish(0, {"x": 1})
+
+
+def test_a_link_that_is_removed_no_longer_counts_for_circles() -> None:
+    net = Network.line(4)
+    desk = net.subscribe(3, "TRUE")
+    net.run()
+    net.cut((2, 3))
+    with pytest.raises(InvalidArgument, match="circle"):
+        net.add_link((0, 3))
+    net.remove_link((3, 2))
+    net.add_link((0, 3))
+    net.publish(1, {"x": 1})
+    net.run()
+    assert [each.hops for each in net.deliveries_of(desk)] == [2]
+    assert net.links == [(0, 1), (1, 2), (0, 3)]
+    assert net.verdict().is_right
+    for gone in (net.mend, net.remove_link):
+        with pytest.raises(InvalidArgument, match="no link between 2 and 3"):
+            gone((2, 3))
+
+
+def test_a_subscriber_answers_what_it_receives() -> None:
+    net = Network.line(4, options=SimulationOptions(delay=0.5))
+    answers = net.subscribe(3, "answer = 1")
+
+    def answer(question: Delivery) -> None:
+        net.schedule(1.0, lambda: net.publish(0, {"answer": question.event["question"]}))
+
+    net.subscribe(0, "question IS NOT NULL", on_delivery=answer)
+    for number in (1, 2):
+        net.publish(3, {"question": number})
+    net.run()
+    [delivery] = net.deliveries_of(answers)
+    assert (delivery.event["answer"], net.now) == (1, 6.0)
+    assert net.verdict().is_right
+
+
+def test_what_is_scheduled_happens_in_time_and_is_judged() -> None:
+    for seed in range(10):
+        random = Random(seed)
+        net = Network.random(5, seed=seed, propagation="covering")
+        for _ in range(30):
+            at = random.randrange(5)
+            wanted, content = condition(random), event(random)
+            if random.random() < 0.5:
+                net.schedule(random.random(), partial(net.subscribe, at, wanted))
+            else:
+                net.schedule(random.random(), partial(net.publish, at, content))
+        net.run()
+        assert len(net.history.subscriptions) + len(net.history.publications) == 30
+        net.publish(0, {"x": 1})
+        net.run()
+        assert net.verdict().is_right, f"seed {seed}"
+
+
+def test_no_time_passes_within_a_scheduled_call() -> None:
+    net = Network.line(2)
+    net.schedule(0.1, net.run)
+    with pytest.raises(InvalidArgument, match="time passes already"):
+        net.run()
+    for seconds, call in ((-1, net.run), ("1", net.run), (1, None)):
+        with pytest.raises(InvalidArgument, match="schedule"):
+            net.schedule(seconds, call)  # type: ignore[arg-type]

@@ -101,7 +101,7 @@ class SealedScenario(Scenario):
 def run_scenario(combination: Combination, seed: int, faulty: bool, breaks: bool, circles: bool) -> None:
     choices = choices_of(combination)
     # Watermarks are sealed, too, where there can be any.
-    complete = {} if combination.has_homes or combination.has_publisher_trees else {"completeness": 0.02}
+    complete = {} if combination.has_publisher_trees else {"completeness": 0.02}
     choices["options"] = {**combination.options, **complete, **(FAULTY_LINKS if faulty else {})}
     net = SealedScenario(seed, choices, breaks, circles).run(30)
     verdict = net.verdict()

@@ -25,7 +25,7 @@ import numpy.typing as npt
 from palio.covering.corner_events import matching_event
 from palio.filters.filter import Filter
 from palio.filters.interval_hull import hull_of
-from palio.filters.tree import And, Leaf, Node, Or, Residual, leaves
+from palio.filters.tree import And, Attributes, Leaf, Node, Or, Residual, leaves
 from palio.filters.value_predicates import Computed
 
 Floats: TypeAlias = npt.NDArray[np.float64]
@@ -44,12 +44,10 @@ class IndexedFilter:
     def __init__(self, filter: Filter, arrival: int) -> None:
         self.filter = filter
         self.arrival = arrival
-        self.extent = extent_of(filter)
+        self.extent, self._matched = _bounds(filter)
         self.uses = 1  # insertions of equal filters that were not removed yet
         self._axes: tuple[str, ...] | None = None
         self._corner: Floats
-        # Of conditions on expressions the extent knows nothing; an event that a filter matches tells some apart.
-        self._matched = matching_event(filter) if _has_expressions(filter.tree) else None
 
     def is_above(self, other: IndexedFilter) -> bool:
         """Whether this filter covers the other, and is the one to stay where they cover each other."""
@@ -88,6 +86,12 @@ def first_above(candidates: Iterable[IndexedFilter], filter: IndexedFilter, limi
 
 
 @lru_cache(maxsize=4_096)  # a broker has a graph for each link, and inserts a filter into most of them
+def _bounds(filter: Filter) -> tuple[Extent, Attributes | None]:
+    """The extent of a filter, and an event that it matches where the extent does not hold all of its conditions."""
+    # Of conditions on expressions the extent knows nothing; such an event tells some apart.
+    return extent_of(filter), matching_event(filter) if _has_expressions(filter.tree) else None
+
+
 def _has_expressions(tree: Node) -> bool:
     return any(
         isinstance(each, Residual) or any(isinstance(test.pattern, Computed) for test in each.values.tests)

@@ -257,8 +257,12 @@ class Filter:
         """A hash of sixteen bytes that is the same in every process; costs some microseconds for each condition."""
         return self._holds.fingerprint
 
+    _hash: int | None = None  # routing looks a filter up hundreds of times for one change
+
     def __hash__(self) -> int:
-        return int.from_bytes(self.digest[:8], "little", signed=True)
+        if self._hash is None:
+            self._hash = int.from_bytes(self.digest[:8], "little", signed=True)
+        return self._hash
 
     @cached_property
     def _text(self) -> str:
@@ -286,9 +290,11 @@ def _with_shortest_lease(made: Filter, *of: Filter) -> Filter:
 
 def _operand(given: Any) -> Filter:
     """The other filter of a comparison or combination."""
-    if not isinstance(given, Filter | str):
+    if isinstance(given, Filter):
+        return given
+    if not isinstance(given, str):
         raise InvalidArgument(f"a filter or its text in SQL is needed here, not {type(given).__name__}")
-    return Filter(given)
+    return Filter.parse(given)
 
 
 def _attributes(event: Any) -> Attributes:

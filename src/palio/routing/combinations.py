@@ -311,10 +311,10 @@ class Combination:
             )
         if self.is_hierarchical:
             return "while brokers elect a root, none knows whether a neighbour sends it all events"
-        if self.has_homes or self.has_publisher_trees:
+        if self.has_publisher_trees:
             return (
-                "watermarks go by the links of the shared tree, behind the events that take them; those of groups and "
-                "of trees of publishers take others"
+                "watermarks go by the links of the shared tree, behind the events that take them; those of trees of "
+                "publishers take others"
             )
         return None
 

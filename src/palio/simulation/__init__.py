@@ -1,5 +1,6 @@
 """Networks of brokers in virtual time: every protocol of Palio, and users' own applications, without a network."""
 
+from palio.routing.measures import Measures
 from palio.routing.strategies import (
     Bloom,
     BrokerOptions,
@@ -8,9 +9,11 @@ from palio.routing.strategies import (
     Failover,
     Flooding,
     Group,
+    Hard,
     Identity,
     Leases,
     Merging,
+    NoCrashLog,
     Prefix,
     Recover,
     RedundantPaths,
@@ -18,6 +21,8 @@ from palio.routing.strategies import (
     Simple,
     SimulationOptions,
     Stabilising,
+    TreeRepair,
+    XRoute,
 )
 from palio.simulation.community_network import CommunityNetwork, Reach
 from palio.simulation.corruption import Corruption
@@ -33,7 +38,7 @@ from palio.simulation.faults import (
     SlowBroker,
     TableCorruption,
 )
-from palio.simulation.history import Advertisement, Delivery, Subscription
+from palio.simulation.history import Advertisement, Completion, Delivery, Subscription
 from palio.simulation.network import Network
 from palio.simulation.oracle import Verdict
 from palio.simulation.peer_network import ChordNetwork
@@ -49,6 +54,7 @@ __all__ = [
     "ChordNetwork",
     "ClockJump",
     "CommunityNetwork",
+    "Completion",
     "Content",
     "Corruption",
     "Covering",
@@ -61,11 +67,14 @@ __all__ = [
     "Faults",
     "Flooding",
     "Group",
+    "Hard",
     "Identity",
     "Leases",
     "LinkCut",
+    "Measures",
     "Merging",
     "Network",
+    "NoCrashLog",
     "Partition",
     "Prefix",
     "Reach",
@@ -80,7 +89,9 @@ __all__ = [
     "TableCorruption",
     "TableErrors",
     "Topology",
+    "TreeRepair",
     "Verdict",
     "Violation",
+    "XRoute",
     "shrink",
 ]

@@ -87,7 +87,7 @@ class Network(ObservedNetwork):
         crash_log: str | CrashLog = "none",
         paths: str | PathUpkeep = "tree",
         seed: int = 0,
-        options: Mapping[str, Any] | Sequence[Options] = (),
+        options: Mapping[str, Any] | Options | Sequence[Options] = (),
         sealing_keys: Mapping[int, Sequence[bytes]] | None = None,
         faults: Faults | FaultSchedule = _NO_FAULTS,
     ) -> None:
@@ -127,6 +127,7 @@ class Network(ObservedNetwork):
         self.history = History(bool(chosen.get("disk")), advertisements)
         self._unsettled = True
         self._is_delivering = False  # within the batch of a broker, which nothing may interrupt
+        self._is_calling = False  # within a scheduled call, in which no time passes
         self._wrong_until = -inf  # tables that were corrupted are right again by then
         self._parts: tuple[int, ...] | None = None
         self._engine = Engine(
@@ -208,6 +209,8 @@ class Network(ObservedNetwork):
         """Let time pass, until the network is quiet and all faults have come and gone; or for some virtual seconds."""
         if seconds is not None and not _is_duration(seconds):
             raise InvalidArgument(f"time passes for some seconds from 0 on, not {seconds!r}")
+        if self._is_calling or self._is_delivering:
+            raise InvalidArgument("time passes already: what runs within it can only schedule what comes later")
         if seconds is not None:
             self._run(self.now + seconds)
             return
@@ -215,6 +218,24 @@ class Network(ObservedNetwork):
         while (fault := self._injector.next_time()) is not None:
             self._run(fault)
             self._run(None)
+
+    def schedule(self, seconds: float, call: Callable[[], object]) -> None:
+        """Call something after some virtual seconds; `run` waits for it. It may publish, subscribe, crash and cut, as
+        between two runs, and schedule again. So may `on_delivery`, which thus answers events. What it publishes races
+        earlier requests."""
+        if not _is_duration(seconds):
+            raise InvalidArgument(f"a call is scheduled after some seconds from 0 on, not {seconds!r}")
+        if not callable(call):
+            raise InvalidArgument(f"what is scheduled is called without arguments; {call!r:.80} cannot be called")
+        self._unsettled = True
+        self._engine.queue.schedule(float(seconds), DueCall(partial(self._call, call)))
+
+    def _call(self, call: Callable[[], object]) -> None:
+        self._is_calling = True
+        try:
+            call()
+        finally:
+            self._is_calling = False
 
     def heal(self) -> None:
         """End all faults that the network was made with: brokers restart, links are mended and lose nothing, disks have
@@ -269,20 +290,24 @@ class Network(ObservedNetwork):
         self.topology = made
         self._engine.add_link(a, b, delay)
 
+    def remove_link(self, link: tuple[int, int]) -> None:
+        """Break a link for good: it counts no longer for circles, and cannot be mended."""
+        edge = self._edge(link)
+        self.cut((edge.a, edge.b))
+        del self._engine.links.edges[edge.a, edge.b]
+        kept = [each for each in self.topology.links if {*each[:2]} != {edge.a, edge.b}]
+        self.topology = Topology(self.topology.brokers, tuple(kept))
+
     def move(self, broker: int, to: int, delay: float | None = None) -> None:
-        """Cut all links of a broker, and link it to another one."""
+        """Remove all links of a broker, and link it to another one."""
         for end in (broker, to):
             self._known(end)
         check_delay(delay)
         if broker == to:
             raise InvalidArgument(f"broker {broker} cannot be linked to itself")
         link = min(broker, to), max(broker, to)
-        # A link that is cut no longer counts for circles: it is removed from the topology, and can be mended no more.
         for each in [each for each in self.links if broker in each and each != link]:
-            self.cut(each)
-            self._engine.links.edges.pop(each)
-        kept = [each for each in self.topology.links if broker not in each[:2] or {*each[:2]} == {*link}]
-        self.topology = Topology(self.topology.brokers, tuple(kept))
+            self.remove_link(each)
         if link in self._engine.links.edges:
             self.mend(link)
         else:
@@ -372,7 +397,7 @@ class Network(ObservedNetwork):
         brokers knew that it was joined to then (`network`); links come up when a network first runs. A `durable` one
         has a queue on the broker's disk, see `queue`, with its `settings`, and perhaps another one at a `standby`,
         which can take over, see `promote`. `on_delivery` is called with each delivery as it comes; it may look at the
-        network, and not change it.
+        network, and `schedule` what changes it.
 
         With a `lease` of some seconds the broker ends the subscription so long after `subscribe` or `extend`, whatever
         the tables; `run()` does not wait for that, `run(seconds)` does. A durable one has no lease.
@@ -493,7 +518,7 @@ class Network(ObservedNetwork):
         """Publish events as one batch of their broker; with headers, one for each."""
         _check_client(client)
         host = self._edge_host(at)
-        if settled and self._unsettled:
+        if settled and self._unsettled and not self._is_calling:
             self._run(None)  # not until all faults are over
         if self.now <= self._wrong_until:
             self._unsettled = True
@@ -665,7 +690,7 @@ class Network(ObservedNetwork):
 
     def _host(self, at: int) -> Host:
         if self._is_delivering:
-            raise InvalidArgument("on_delivery may look at the network, and change it only when it has returned")
+            raise InvalidArgument("on_delivery may look at the network; what changes it, it has to schedule")
         host = self._known(at)
         if host.node is None:
             raise InvalidArgument(f"broker {at} has crashed; restart it first")
@@ -743,6 +768,8 @@ def _made(given: _Handle, kind: type[_Handle], call: str) -> _Handle:
 def _given_options(options: Any) -> list[Mapping[str, Any]]:
     if isinstance(options, Mapping):
         return [options]
+    if isinstance(options, Options):
+        return [options.given()]
     if isinstance(options, Sequence) and all(isinstance(each, Options) for each in options):
         return [each.given() for each in options]
     raise InvalidArgument(f"options are a mapping of names to values, or typed options, not {type(options).__name__}")

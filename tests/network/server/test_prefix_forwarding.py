@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 
+import pytest
+
 import palio
+from palio.network.client.broker import Broker
 from palio.network.server.process import Server
 from tests.network.running import broker, line, run, until, url
 
@@ -19,14 +24,23 @@ def _received(servers: list[Server]) -> list[int]:
     return [server.status()["counts"].get("in", 0) for server in servers]
 
 
-def test_once_the_tree_is_known_no_unwanted_event_crosses_a_link_and_content_is_read_at_one_broker() -> None:
+@pytest.mark.parametrize(
+    "choices",
+    [{"propagation": "covering"}, {"propagation": "merging"}, {"propagation": "identity", "advertisements": True}],
+    ids=["covering", "merging", "advertisements"],
+)
+def test_once_the_tree_is_known_no_unwanted_event_crosses_a_link_and_content_is_read_at_one_broker(
+    choices: dict[str, Any],
+) -> None:
     async def doing() -> None:
-        async with line(3, options={"circles": True, "threshold": 0.0}, **CHOICES) as servers:
+        options = {"circles": True, "threshold": 0.0}
+        async with line(3, options=options, **{**CHOICES, **choices}) as servers:
             first, middle, last = servers
             async with (
                 palio.connect(url(first)) as publisher,
                 palio.connect(url(middle)) as neighbour,
                 palio.connect(url(last)) as subscriber,
+                _publishing(publisher, choices),
                 subscriber.subscribe("x = 1 AND kind = 'a'", confirm="network") as events,
                 neighbour.subscribe("x = 5", confirm="network"),
             ):
@@ -45,6 +59,14 @@ def test_once_the_tree_is_known_no_unwanted_event_crosses_a_link_and_content_is_
                 assert [after - each for after, each in zip(_reads(servers), before, strict=True)] == [51, 0, 1]
 
     run(doing)
+
+
+@asynccontextmanager
+async def _publishing(publisher: Broker, choices: dict[str, Any]) -> AsyncIterator[None]:
+    """A publisher that has advertised all, where brokers need that."""
+    if choices.get("advertisements"):
+        await publisher.advertise("TRUE")
+    yield
 
 
 def _conditions(server: Server) -> int:

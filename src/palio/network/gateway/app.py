@@ -34,6 +34,7 @@ from palio.network.gateway.cloudevents import read_events
 from palio.network.gateway.event_streams import (
     WebSocketSession,
     peer_of,
+    read_flag,
     read_instance,
     read_last_event_id,
     read_lease,
@@ -54,7 +55,7 @@ from palio.network.security.authorization import Principal, check_operator, chec
 from palio.network.security.quotas import check_condition
 from palio.network.security.tls import CurrentTls
 from palio.network.server import durable_administration
-from palio.network.server.delivery_queues import GroupOptions
+from palio.network.server.delivery_queues import NOT_COMPLETE, GroupOptions, SubscribeOptions
 from palio.network.server.durable_subscriptions import (
     acknowledge_one,
     acknowledge_through,
@@ -225,7 +226,8 @@ class Gateway:
             if durable is None:
                 wanted = await self._wanted(request, principal)
                 lease = read_lease(request.query_params.get("lease"))
-                await session.subscribe("events", wanted if lease is None else wanted.valid_for(lease))
+                options = SubscribeOptions(completeness=read_flag("completeness", request.query_params))
+                await session.subscribe("events", wanted if lease is None else wanted.valid_for(lease), options)
             else:
                 await self._resume_durable(request, session, durable, last)
         except BaseException:
@@ -253,9 +255,11 @@ class Gateway:
             raise InvalidArgument(f"the condition of a durable subscription is set by POST /durable/{name}")
         if "lease" in request.query_params:
             raise InvalidArgument("a durable subscription stands until it is ended; it has no lease")
+        if read_flag("completeness", request.query_params):
+            raise InvalidArgument(NOT_COMPLETE)
         await check_home(session, name)
         host = self._server.host
-        if request.query_params.get("group") == "true":
+        if read_flag("group", request.query_params):
             # The last id acknowledges nothing here: other members hold events before it.
             condition = group_condition(host, session.principal, name)
             await subscribe_durable(session, name, condition, GroupOptions(request.query_params.get("key", "")))

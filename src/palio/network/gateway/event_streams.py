@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from math import inf
 from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias
 
@@ -34,10 +34,11 @@ from palio.network.protocol import (
 )
 from palio.network.security.authorization import Principal
 from palio.network.security.quotas import check_condition
-from palio.network.server.delivery_queues import Delivered, GroupOptions
+from palio.network.server.delivery_queues import NOT_COMPLETE, Delivered, GroupOptions, SubscribeOptions
 from palio.network.server.durable_subscriptions import subscribe_durable
 from palio.network.server.session import Session
 from palio.routing import codec
+from palio.routing.client_messages import Complete
 
 if TYPE_CHECKING:
     from palio.network.server.process import Server
@@ -59,11 +60,11 @@ async def server_sent_events(session: Session, keepalive: float = _KEEPALIVE_SEC
     while True:
         try:
             async with asyncio.timeout(keepalive):
-                batch = await session.next_batch(_MAX_BATCH_EVENTS)
+                batch, stretches = await session.next_output(_MAX_BATCH_EVENTS)
         except TimeoutError:
             yield ": still here\n\n"  # a comment, so that proxies keep the connection
             continue
-        if not batch:
+        if not batch and not stretches:
             break
         # Joined, but not without bound: 256 events may be hundreds of megabytes.
         text = ""
@@ -72,6 +73,8 @@ async def server_sent_events(session: Session, keepalive: float = _KEEPALIVE_SEC
             if len(text) > _MAX_CHUNK_CHARACTERS:
                 yield text
                 text = ""
+        for stretch in stretches:
+            text += f"event: complete\ndata: {json.dumps(_stretch_document(stretch))}\n\n"
         if text:
             yield text
     if session.failure is not None:
@@ -82,6 +85,18 @@ def _sse_message(delivered: Delivered) -> str:
     # One line: in JSON text a line break inside a string is always written as \n.
     number = f"id: {delivered.number}\n" if delivered.number else ""
     return f"{number}data: {write_cloudevent(codec.decode_event(delivered.event.body))}\n\n"
+
+
+def _stretch_document(stretch: Complete) -> dict[str, Any]:
+    """A complete stretch as JSON; the number of a broker is text, since browsers have no integers of 64 bits."""
+    return {
+        "broker": str(stretch.broker),
+        "incarnation": stretch.incarnation,
+        "after": stretch.after,
+        "up_to": stretch.up_to,
+        "time": stretch.time,
+        "sources": dict(stretch.sources),
+    }
 
 
 def peer_of(connection: HTTPConnection) -> str:
@@ -95,6 +110,14 @@ def read_instance(text: str) -> str:
     if len(text) > MAX_NAME_LENGTH:
         raise InvalidArgument(f"consumer is an id of up to {MAX_NAME_LENGTH} characters, not {len(text):,}")
     return text
+
+
+def read_flag(name: str, parameters: Mapping[str, str]) -> bool:
+    """A parameter that is true or false; false where it is left out."""
+    text = parameters.get(name, "false")
+    if text not in ("true", "false"):
+        raise InvalidArgument(f"{name} is true or false, not {text!r:.40}")
+    return text == "true"
 
 
 def read_lease(text: str | None) -> float | None:
@@ -138,6 +161,7 @@ class Subscribe(msgspec.Struct, tag="subscribe", forbid_unknown_fields=True):
     ack_seconds: Annotated[float, msgspec.Meta(gt=0)] = DEFAULT_ACK_SECONDS
     limits: DurableLimits | None = None
     lease: Annotated[float, msgspec.Meta(gt=0)] | None = None
+    completeness: bool = False
 
 
 class Extend(msgspec.Struct, tag="extend", forbid_unknown_fields=True):
@@ -274,6 +298,8 @@ class WebSocketSession:
                     if message.group or message.durable:
                         raise InvalidArgument("a durable subscription stands until it is ended; it has no lease")
                     wanted = wanted.valid_for(message.lease)
+                if message.completeness and (message.group or message.durable):
+                    raise InvalidArgument(NOT_COMPLETE)
                 if message.group:
                     group = GroupOptions(message.key, message.ack_seconds)
                     await subscribe_durable(session, name, wanted, group, message.window, settings)
@@ -282,7 +308,7 @@ class WebSocketSession:
                 elif settings is not None:
                     raise InvalidArgument("limits are those of a durable subscription or a consumer group")
                 else:
-                    await session.subscribe(name, wanted)
+                    await session.subscribe(name, wanted, SubscribeOptions(completeness=message.completeness))
                 await self._send("subscribed", name=name, where=str(wanted))
             case Extend(name=name):
                 session.renew(name)
@@ -306,13 +332,19 @@ class WebSocketSession:
 
     async def _send_events(self, session: Session) -> None:
         """Send events as fast as the client reads; the others wait in the delivery queue of the session."""
-        while batch := await session.next_batch(_MAX_BATCH_EVENTS):
+        while True:
+            batch, stretches = await session.next_output(_MAX_BATCH_EVENTS)
+            if not batch and not stretches:
+                break
             for name, event, _, number, deliveries in batch:
                 # Spliced as text, because the event is JSON text already.
                 durable = {"number": number, "deliveries": deliveries} if number else {}
                 head = json.dumps({"type": "event", "name": name, **durable})
                 body = write_cloudevent(codec.decode_event(event.body))
                 await self._socket.send_text(f'{head[:-1]}, "event": {body}}}')
+            for stretch in stretches:
+                for name in stretch.names:
+                    await self._send("complete", name=name, **_stretch_document(stretch))
         if session.failure is not None:
             await self._send("problem", problem=problem_document(session.failure))
         await self._close(GOING_AWAY)

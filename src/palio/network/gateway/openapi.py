@@ -122,6 +122,8 @@ def _stream() -> _Json:
             _query("language", "The language of the condition.", {"type": "string", "default": "sql"}),
             _query("lease", "The stream ends after so many seconds; a client that is still there opens it again.",
                    {"type": "number", "exclusiveMinimum": 0}),
+            _query("completeness", "Whether the stream says of which events it has had all that it wanted.",
+                   {"type": "boolean", "default": False}),
             _query("durable", "A durable subscription, by its name.", {"type": "string", "maxLength": 200}),
             _query("group", "Whether it is read as a consumer group.", {"type": "boolean", "default": False}),
             _query("key", "The attribute by which a group keeps the order.", {"type": "string", "maxLength": 200}),

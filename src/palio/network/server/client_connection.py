@@ -65,7 +65,7 @@ from palio.network.security.authorization import Principal, check_operator, chec
 from palio.network.security.quotas import BrokerLimits, is_read_off_loop, restrict_filter
 from palio.network.server import durable_administration
 from palio.network.server.batch_delivery import EncodedGroups, SharedBatch
-from palio.network.server.delivery_queues import GroupOptions, SubscribeOptions
+from palio.network.server.delivery_queues import NOT_COMPLETE, GroupOptions, SubscribeOptions
 from palio.network.server.durable_consumers import durable_client
 from palio.network.server.durable_subscriptions import request_durable
 from palio.network.server.log_queries import answer_log_query
@@ -168,7 +168,7 @@ class ClientConnection:
     def _subscribe(self, message: Subscribe) -> None:
         if message.durable:
             if message.completeness:
-                raise Refused("a durable subscription is not told of complete stretches: its events may come later")
+                raise Refused(NOT_COMPLETE)
             if message.validity:
                 raise Refused("a durable subscription stands until it is ended")
             request_durable(

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
 # Confirmed events that may arrive after `block`: each publisher has a window of them, and so has each broker.
 _MAX_IN_FLIGHT_EVENTS: Final = 65_536
+NOT_COMPLETE: Final = "a durable subscription is not told of complete stretches: its events may come later"
 _MAX_STRETCHES: Final = 256  # complete ones of a queue, that wait behind its events
 
 

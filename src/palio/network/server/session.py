@@ -437,14 +437,18 @@ class Session:
         self.publications.submit(body, on_answer=on_answer)
         await done
 
-    async def next_batch(self, most: int = 1024) -> list[Delivered]:
-        """The events that wait, at least one; none when the session is over."""
+    async def next_output(self, most: int = 1024) -> tuple[list[Delivered], list[client_messages.Complete]]:
+        """The events that wait, and the complete stretches that they end; neither when the session is over."""
         while True:
-            batch = self.take(most)
-            if batch or not self._is_open or self.failure is not None:
-                return batch
+            batch, stretches = self.take(most), self.delivery.take_stretches()
+            if batch or stretches or not self._is_open or self.failure is not None:
+                return batch, stretches
             self._ready.clear()
             await self._ready.wait()
+
+    async def next_batch(self, most: int = 1024) -> list[Delivered]:
+        """The events that wait, at least one, where no subscription is told of complete stretches."""
+        return (await self.next_output(most))[0]
 
     # Calls of the host
 

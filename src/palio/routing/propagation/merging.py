@@ -22,10 +22,10 @@ from heapq import heappop, heappush
 from typing import Final, TypeAlias
 
 from palio.covering.relation_graph import FlatGraph, RelationGraph
-from palio.filters.algebra import enumerable_union
+from palio.filters.algebra import enumerable_union, negation
 from palio.filters.filter import Filter
 from palio.filters.normal_form import conjoin, simplify
-from palio.filters.tree import And, Leaf, Node
+from palio.filters.tree import And, Leaf, Node, Or
 from palio.filters.value_sets import ValueSet
 from palio.routing.messages import Key
 from palio.routing.propagation.reductions import Change, Covering
@@ -170,33 +170,43 @@ class MergeRound:
 class _Group:
     """Filters that agree in all but one attribute: one merger, unless that would be too long."""
 
-    __slots__ = ("length", "members", "merged")
+    __slots__ = ("length", "members", "merged", "mergers")
 
     def __init__(self) -> None:
         self.members: Difference = {}
-        self.merged: Collection[Filter] = ()
+        self.merged: Collection[Filter] = ()  # the members themselves, where they stay apart
+        self.mergers = 0  # how many of the results are mergers
         self.length = 0
-
-    @property
-    def mergers(self) -> int:
-        """How many of the results are mergers."""
-        return int(len(self.members) > len(self.merged))
 
     def change(self, attribute: str, changed: Difference, slack: float) -> Difference:
         """Change the members; the difference of what they are merged to."""
+        was_apart = self.merged is self.members
+        moved = {wanted: -1 for wanted in changed if wanted in self.members}
         self._count(attribute, changed)
-        return self._replace(
-            (_merge_by(attribute, self.members, slack),) if 0 < self.length <= MAX_MERGER_CHARACTERS else self.members
-        )
+        is_apart = not 0 < self.length <= MAX_MERGER_CHARACTERS
+        if not was_apart:
+            return self._replace(self.members if is_apart else (_merge_by(attribute, self.members, slack),))
+        # The results were the members, and there may be very many: only those that come or go are looked at.
+        for wanted in changed:
+            if wanted in self.members:
+                _add(moved, wanted, 1)
+        if is_apart:
+            return moved
+        difference = self._replace((_merge_by(attribute, self.members, slack),), before=self.members)
+        _add_all(difference, moved)
+        return difference
 
     def _count(self, attribute: str, changed: Difference) -> None:
         for wanted, count in changed.items():
-            was_member = wanted in self.members
+            before = len(self.members)
             _add(self.members, wanted, count)
-            self.length += _characters(wanted, attribute) * ((wanted in self.members) - was_member)
+            if len(self.members) != before:
+                self.length += _characters(wanted, attribute) * (len(self.members) - before)
 
-    def _replace(self, merged: Iterable[Filter]) -> Difference:
-        before, self.merged = self.merged, tuple(merged)
+    def _replace(self, merged: Collection[Filter], before: Collection[Filter] | None = None) -> Difference:
+        before = self.merged if before is None else before
+        self.merged = merged
+        self.mergers = int(len(self.members) > len(self.merged))
         difference = dict.fromkeys(self.merged, 1)
         for wanted in before:
             _add(difference, wanted, -1)
@@ -216,10 +226,6 @@ class _HalvedGroup(_Group):
         super().__init__()
         self._depth = depth
         self._halves: tuple[_HalvedGroup, _HalvedGroup] | None = None
-
-    @property
-    def mergers(self) -> int:
-        return super().mergers if self._halves is None else sum(half.mergers for half in self._halves)
 
     def results(self) -> list[Filter]:
         return list(self.merged) if self._halves is None else [each for half in self._halves for each in half.results()]
@@ -242,6 +248,7 @@ class _HalvedGroup(_Group):
         for half, side in zip(self._halves, sides, strict=True):
             if side:
                 _add_all(difference, half.change(attribute, side, slack))
+        self.mergers = sum([half.mergers for half in self._halves])
         return difference
 
 
@@ -265,8 +272,16 @@ def _merge_by(attribute: str, filters: Collection[Filter], slack: float) -> Filt
         return first
     union = enumerable_union(*(_values(each, attribute) for each in filters))
     rest = [part for part in _parts(first) if not (isinstance(part, Leaf) and part.attribute == attribute)]
-    merger = Filter.of_tree(conjoin([simplify(Leaf(attribute, union)), *rest]))
+    merger = _conjunction([simplify(Leaf(attribute, union)), *rest])
     return merger.merge(merger, slack) if slack else merger
+
+
+def _conjunction(parts: list[Node]) -> Filter:
+    tree = conjoin(parts)
+    if any(isinstance(part, Or) for part in (tree, *parts)):
+        return Filter.of_tree(tree)
+    # Canonical already: normalising it again would cost as much as the union.
+    return Filter.of_canonical(tree, lambda: negation(tree), tree)
 
 
 @lru_cache(maxsize=4_096)  # a filter is counted again in each group that it is divided into, for each neighbour
@@ -274,6 +289,8 @@ def _characters(wanted: Filter, attribute: str) -> int:
     """About the length of a filter's values of an attribute as SQL, by their cuts: to write them costs far more."""
     length = 0
     for part in _values(wanted, attribute).parts:
+        if not part.cuts:
+            continue
         length += _CHARACTERS_OF_A_CUT * len(part.cuts)
         # Each value of a list, and each prefix, is written once and has two cuts.
         length += sum(len(cut) for cut in part.cuts[::2] if isinstance(cut, str | bytes))
