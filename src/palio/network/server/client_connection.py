@@ -262,7 +262,8 @@ class ClientConnection:
     def _limit_durable(self, message: DurableLimit) -> None:
         owner = durable_administration.check_owner(self.session.principal, message.owner)
         on_answer = partial(self._answer, message.request)
-        limit = partial(durable_administration.limit, self._server, owner, message.name, message.settings, on_answer)
+        asking, settings = self.session.principal, message.settings
+        limit = partial(durable_administration.limit, self._server, asking, owner, message.name, settings, on_answer)
         self._at_home(message.request, owner, message.name, limit)
 
     def _detach(self, message: Detach) -> None:
