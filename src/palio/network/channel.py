@@ -262,7 +262,13 @@ class Channel(asyncio.Protocol):
         transport.set_write_buffer_limits(high=_WRITE_HIGH_WATER_BYTES)
         self._timer = self._loop.call_later(self.heartbeat, self._beat)
         self.receiver.on_open(self)
-        self.flush()
+        own = transport.get_extra_info("sockname")
+        if own is not None and own == transport.get_extra_info("peername"):
+            # TCP's simultaneous open: whoever dials a port of this machine where nothing listens may be given that port
+            # as its own. As long as it stays connected to itself, no broker can listen there.
+            self.abort("nothing listens there")
+        else:
+            self.flush()
 
     def data_received(self, data: bytes) -> None:
         self._silent_heartbeats = 0
