@@ -40,6 +40,7 @@ from palio.network.store.transaction import (
     read_duplicate_keys,
     read_ledger,
 )
+from palio.network.store.wal_checkpoint import truncate_wal
 from palio.network.store.writer import MICROSECONDS, Writer
 from palio.routing import codec
 from palio.routing.client_messages import AdvertiseClient, SubscribeClient
@@ -79,7 +80,8 @@ class SqliteStore:
                 self._opened, recovered = self._start()
             except StoreFull:
                 # A broker must come up on a full disk: only then can its queues be emptied.
-                if not release_reserve(self._directory.path / RESERVE_FILE):
+                is_released = release_reserve(self._directory.path / RESERVE_FILE)
+                if not (truncate_wal(self._directory.database) or is_released):
                     raise
                 self._opened, recovered = self._start()
         except PalioError:
