@@ -66,11 +66,23 @@ def check_subscription_quota(host: Host, principal: Principal, quotas: Quotas, n
         raise LimitReached("subscriptions_per_principal", most, reason)
 
 
-def check_settings(principal: Principal, settings: DurableSettings, retention: Retention) -> None:
-    """`NotPermitted` for a queue that refuses events where the broker's own would still take them, without the grant:
-    whoever leaves it full holds the publishers of its events back, as with overflow `block`."""
+def check_settings(
+    principal: Principal, settings: DurableSettings | None, retention: Retention, has_standby: bool = False
+) -> None:
+    """`NotPermitted` for what holds the publishers of its events back, as overflow `block` does, without the grant: a
+    queue that refuses events where the broker's own would still take them, and a standby without which none is
+    confirmed."""
+    if principal.may_block:
+        return
+    if has_standby and (settings is None or settings.standby_away != "degrade"):
+        raise NotPermitted(
+            principal.name,
+            "hold publishers back",
+            "while a standby is away no event for the subscription is confirmed, which needs the grant may_block; or "
+            "let standby_away be degrade",
+        )
     asked, usual = queue_bounds(settings, retention), queue_bounds(None, retention)
-    if principal.may_block or asked.on_full != "refuse":
+    if asked.on_full != "refuse":
         return
     if usual.on_full != "refuse" or asked.events < usual.events or asked.bytes < usual.bytes:
         raise NotPermitted(

@@ -190,8 +190,8 @@ class Session:
             )
         granted = effective_filter(wanted, self.principal, self._limits)
         self._host.conditions.costs.check_slow_patterns(self.principal.name, granted)
-        if durable and options.settings is not None:
-            check_settings(self.principal, options.settings, self._store.retention)
+        if durable:
+            check_settings(self.principal, options.settings, self._store.retention, bool(options.standby))
         if durable:
             self._host.conditions.put_aside.check(durable_client(self.principal, name), name, granted)
         check_subscription_quota(self._host, self.principal, self._quotas, name, durable)
