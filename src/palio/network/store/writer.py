@@ -75,6 +75,7 @@ class Writer:
     ) -> None:
         self._space = space
         self._is_full = False
+        self._is_low = space.is_low  # looked at with each checkpoint
         self._next_trim = 0.0  # by the monotonic clock
         self._trims = LogThrottle[str](time.monotonic)
         self._trimmed_bytes = 0  # since the last line of the log
@@ -138,8 +139,7 @@ class Writer:
                 if is_idle:
                     self._look_at_space()
                 self._run_retention(is_idle)
-                is_due = is_idle or self._wal_bytes > _WAL_BYTES_BETWEEN_CHECKPOINTS
-                if is_due or (self._wal_bytes and self._space.is_low):
+                if is_idle or self._is_low or self._wal_bytes > _WAL_BYTES_BETWEEN_CHECKPOINTS:
                     self._checkpoint(is_idle)
 
     def _take_group(self) -> tuple[list[Submission], list[Event], bool]:
@@ -191,7 +191,7 @@ class Writer:
         needed = 2 * sum(map(_event_bytes, group))
         while True:
             try:
-                if not frees and not self._space.admits(_MIN_TRANSACTION_BYTES + needed):
+                if self._is_low and not frees and not self._space.admits(_MIN_TRANSACTION_BYTES + needed):
                     raise StoreFull(str(self._path.parent), NO_ROOM)
                 return self._commit(group)
             except StoreFull:
@@ -319,7 +319,8 @@ class Writer:
 
     def _checkpoint(self, is_idle: bool) -> None:
         written, self._wal_bytes = self._wal_bytes, 0
-        if self._space.is_low:
+        self._is_low = self._space.is_low
+        if self._is_low:
             self._restart_wal()
             return
         try:
