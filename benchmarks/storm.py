@@ -13,14 +13,15 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import json
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
@@ -39,25 +40,35 @@ DOWN_SECONDS = (0.5, 3.0)  # between a kill and the next start
 DRAIN_SECONDS = 60.0
 
 
+def _port() -> int:
+    """A free port that is no client's own end: one of those is taken while the broker that listened there is down."""
+    for port in Random().sample(range(20_000, 32_000), 100):
+        with socket.socket() as probe, suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return port
+    raise SystemExit("no port is free")
+
+
 class Member:
     """One broker of the network, through all its lives."""
 
     def __init__(self, folder: Path, dials: Member | None) -> None:
         self._arguments = ["--data", str(folder), "--http", "off", "--option", "circles=false"]
         self._arguments += ["--connect", dials.url] if dials is not None else []
-        self.url = "palio://127.0.0.1:0"
+        self.url: str = f"palio://127.0.0.1:{_port()}"
+        self._errors = folder.with_suffix(".log")
         self.is_up = False
         self.lives = 0
         self.start()
 
     def start(self) -> None:
         command = [sys.executable, "-m", "palio", "serve", "--json", "--listen", self.url, *self._arguments]
-        self._process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+        with self._errors.open("ab") as errors:
+            self._process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors)
         assert self._process.stdout is not None
         line = self._process.stdout.readline()
         if not line:
-            raise SystemExit(f"a broker did not start at {self.url}")
-        self.url = json.loads(line)["addresses"][0]
+            raise SystemExit(f"a broker did not start at {self.url}: {self._errors.read_text()[-500:]}")
         self.lives += 1
         self.is_up = True
 

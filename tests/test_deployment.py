@@ -69,9 +69,11 @@ def test_systemd_finds_no_fault_in_the_unit(tmp_path: Path) -> None:
 def test_the_commands_of_the_container_run(tmp_path: Path) -> None:
     assert json.loads(instructions("ENTRYPOINT")[0]) == ["palio"]
     assert_serves(json.loads(instructions("CMD")[0]), tmp_path)
-    extras = tomllib.loads((PROJECT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
+    copied = [name for each in instructions("COPY") for name in each.split()[:-1]]
+    project = tomllib.loads((PROJECT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    assert {"pyproject.toml", "src", project["readme"], *project["license-files"]} == set(copied)
     [(named)] = re.findall(r"/src\[([a-z,]+)\]", CONTAINER.read_text(encoding="utf-8"))
-    assert set(named.split(",")) <= extras.keys()
+    assert set(named.split(",")) <= project["optional-dependencies"].keys()
     assert "palio warm" in instructions("RUN")
     assert command("warm", "--help")[0] == 0
     assert instructions("USER") == ["palio"]

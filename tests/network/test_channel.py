@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 from itertools import pairwise
 from typing import Any
 
@@ -143,3 +144,32 @@ def test_after_a_pause_an_event_leaves_at_once_again() -> None:
         assert len(written.frames) == before + 1
 
     run(test)
+
+
+def test_a_connection_that_meets_itself_is_given_up() -> None:
+    """As it does now and then where a client dials, again and again, a port of its machine where nothing listens."""
+
+    class Lost:
+        reason = ""
+
+        def on_open(self, channel: Channel) -> None:
+            channel.send(ANSWER)
+
+        def on_frames(self, channel: Channel, frames: list[bytes]) -> None:
+            raise AssertionError(frames)
+
+        def on_lost(self, channel: Channel, reason: str) -> None:
+            self.reason = reason
+
+    async def test() -> None:
+        lost = Lost()
+        with socket.socket() as itself:
+            itself.bind(("127.0.0.1", 0))
+            itself.connect(itself.getsockname())
+            itself.setblocking(False)
+            await asyncio.get_running_loop().create_connection(lambda: Channel(lost, 5.0), sock=itself)  # type: ignore[arg-type]
+            while not lost.reason:
+                await asyncio.sleep(0)
+        assert lost.reason == "nothing listens there"
+
+    asyncio.run(test())

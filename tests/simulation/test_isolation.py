@@ -1,7 +1,8 @@
 """Isolation: whatever one party does or omits, confirmed events of others are delivered within a bounded time.
 
-Parties are away for ever, have full queues that nobody reads, or subscribe with a pattern whose search would take
-seconds for each event. Time is virtual here, so that the cost of a search is bounded by its steps, as brokers do it.
+Parties are away for ever, are slow, have full queues that nobody reads, or subscribe with a pattern whose search would
+take seconds for each event. Time is virtual here, so that the cost of a search is bounded by its steps, as brokers do
+it.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from palio.routing.durable_settings import OnFull
 from palio.simulation import Network, Subscription, topologies
 
 BOUND_SECONDS = 3.0  # of virtual time, in which an event for parties that behave is in all their queues
+SLOWNESS_SECONDS = 0.1  # that a slow broker takes for a batch
 SPILL = 5
 TOPICS = 6
 EVENTS = 60  # of which each topic gets more than the spill holds
@@ -56,12 +58,16 @@ class Parties:
         self.bad: set[Subscription] = set()
 
     def misbehave(self) -> None:
-        """Some brokers go away for ever, with all that is behind them; some queues are full, and nobody reads them."""
+        """Some brokers go away for ever, with all that is behind them, and some take long for each batch. Some queues
+        are full, and nobody reads them."""
         net, random = self.net, self.random
         for at in range(self.brokers):
             if at != self.publisher and random.random() < 0.3:
                 net.crash(at)
                 self.counts["away"] += 1
+            elif random.random() < 0.2:
+                net._engine.hosts[at].slowness = random.uniform(0.01, SLOWNESS_SECONDS)
+                self.counts["slow"] += 1
         parts = net._joined()
         reachable = [at for at in range(self.brokers) if parts[at] == parts[self.publisher]]
         for each in self.policies:
@@ -95,6 +101,7 @@ class Parties:
 
     def behave_again(self) -> None:
         for at in range(self.brokers):
+            self.net._engine.hosts[at].slowness = 0.0
             if not self.net.is_running(at):
                 self.net.restart(at)
         for each in self.bad:
@@ -134,6 +141,7 @@ def test_nobody_stops_the_events_of_others() -> None:
     counts = schedules(range(40))
     assert counts["away"] > 10
     assert counts["full"] > 10
+    assert counts["slow"] > 10
     assert counts["refused"] > 100
     assert counts["delivered"] > 500
     assert counts["hostile"] > 10

@@ -262,7 +262,13 @@ class Channel(asyncio.Protocol):
         transport.set_write_buffer_limits(high=_WRITE_HIGH_WATER_BYTES)
         self._timer = self._loop.call_later(self.heartbeat, self._beat)
         self.receiver.on_open(self)
-        self.flush()
+        own = transport.get_extra_info("sockname")
+        if own is not None and own == transport.get_extra_info("peername"):
+            # TCP's simultaneous open: whoever dials a port of this machine where nothing listens may be given that port
+            # as its own. As long as it stays connected to itself, no broker can listen there.
+            self.abort("nothing listens there")
+        else:
+            self.flush()
 
     def data_received(self, data: bytes) -> None:
         self._silent_heartbeats = 0
@@ -308,13 +314,23 @@ class Channel(asyncio.Protocol):
         self._transport.pause_reading()
         reading.add_done_callback(self._resume)
 
+    def defer(self, frames: list[bytes]) -> None:
+        """Hold frames, and all that follow, until other connections had their turn."""
+        self._held_frames = frames
+        self._transport.pause_reading()
+        self._loop.call_soon(self._deliver_held)
+
     def _resume(self, reading: asyncio.Future[Any]) -> None:
         if not reading.cancelled():
             reading.exception()  # retrieved only: the receiver meets it again when it decodes the frame
+        if self._held_frames:
+            self.is_read = self._held_frames[0]  # by this the receiver knows it again, and does not hold it once more
+        self._deliver_held()
+
+    def _deliver_held(self) -> None:
         frames, self._held_frames = self._held_frames, None
         if self.is_closing or not frames:
             return
-        self.is_read = frames[0]  # by this the receiver knows it again, and does not hold it once more
         self._transport.resume_reading()
         try:
             self._deliver(frames)

@@ -15,6 +15,7 @@ from msgspec import Struct
 
 from palio.filters.filter import Filter
 from palio.routing.client_messages import Answer, ClientRequest, Refusal
+from palio.routing.durable_settings import OnFull
 from palio.routing.messages import (
     BEGINS_AT_BROKER,
     LOCAL,
@@ -142,6 +143,13 @@ class QueueFree(NamedTuple):
     name: str
 
 
+class DefaultOverflow(NamedTuple):
+    """The overflow policy of this broker for durable subscriptions that ask for none. Other brokers are told which
+    policy each has: it decides about what waits there while this broker is away."""
+
+    on_full: OnFull
+
+
 Input: TypeAlias = (
     Received
     | Requested
@@ -157,6 +165,7 @@ Input: TypeAlias = (
     | Fetched
     | QueueFull
     | QueueFree
+    | DefaultOverflow
 )
 
 

@@ -16,6 +16,7 @@ from palio.routing.completeness import no_clock
 from palio.routing.effects import (
     ClientGone,
     Close,
+    DefaultOverflow,
     Drop,
     Fetched,
     Input,
@@ -82,6 +83,7 @@ NodeInput: TypeAlias = (
     | Fetched
     | QueueFull
     | QueueFree
+    | DefaultOverflow
 )
 
 

@@ -192,7 +192,7 @@ async def arena(data: Path, **changes: Any) -> AsyncIterator[Arena]:
         **changes,
     }
     async with (
-        broker(**settings, **changes) as server,
+        broker(**settings) as server,
         palio.connect(url(server), honest) as publisher,
         palio.connect(url(server), honest) as subscribing,
         subscribing.subscribe("honest > 0", queue=100) as subscriber,

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections import Counter
+from collections.abc import Callable
+
 import pytest
 
 import palio
-from palio import Filter
+from palio import DurableSettings, Filter
 from palio.errors import PalioError
 from palio.network import protocol
 from palio.routing import codec
@@ -303,3 +307,57 @@ async def connections_that_break_off(arena: Arena) -> None:
         wire.writer.write(b"\0\0\1")
         wire.writer.transport.abort()
     await until(lambda: arena.server.quotas.connections.used_by("eve") == 0)
+
+
+@attack("thousands of requests in one read take turns with those of others")
+async def thousands_of_small_requests(arena: Arena) -> None:
+    handled = Counter[int]()  # by turn of the loop
+    turn = 0
+
+    async def count_turns() -> None:
+        nonlocal turn
+        while True:
+            turn += 1
+            await asyncio.sleep(0)
+
+    after_pending = arena.server.host.after_pending
+
+    def note(do: Callable[[], None]) -> None:
+        handled[turn] += 1
+        after_pending(do)
+
+    arena.server.host.after_pending = note  # type: ignore[method-assign]
+    counting = asyncio.create_task(count_turns())
+    wire = await arena.wire()
+    wire.tell(*map(protocol.Sync, range(1, 20_001)))
+    answered: list[int] = []
+    while len(answered) < 20_000:
+        said = await wire.hear()
+        assert type(said) is protocol.Done
+        answered += said.requests
+    counting.cancel()
+    assert answered == list(range(1, 20_001))
+    assert max(handled.values()) <= 1_024
+
+
+@attack("a queue that refuses events while it is small holds nobody back without a grant")
+async def small_queue_that_nobody_reads(arena: Arena) -> None:
+    wire = await arena.wire()
+    small = DurableSettings(max_events=1, on_full="refuse")
+    wire.tell(protocol.Subscribe(1, "d", Filter.everything, durable=True, settings=small))
+    said = await wire.hear_failure()
+    assert isinstance(said, protocol.Failed)
+    assert said.kind == "not permitted"
+    wire.tell(protocol.Subscribe(2, "d", Filter.everything, durable=True), protocol.DurableLimit(3, "d", small))
+    said = await wire.hear_failure()
+    assert isinstance(said, protocol.Failed)
+    assert (said.request, said.kind) == (3, "not permitted")
+
+
+@attack("a standby that is away holds nobody back without a grant")
+async def standby_that_nobody_has(arena: Arena) -> None:
+    wire = await arena.wire()
+    wire.tell(protocol.Subscribe(1, "d", Filter.everything, durable=True, standby="palio://127.0.0.1:1"))
+    said = await wire.hear_failure()
+    assert isinstance(said, protocol.Failed)
+    assert said.kind == "not permitted"

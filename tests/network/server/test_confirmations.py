@@ -167,3 +167,69 @@ def test_the_queue_of_a_subscriber_that_never_reads_is_bounded_in_bytes() -> Non
             assert queue.bytes == sum(len(each.event.body) for each in queue.waiting)
 
     run(test)
+
+
+def test_the_policy_of_a_broker_for_durable_queues_holds_at_other_brokers_while_it_is_away(tmp_path: Path) -> None:
+    """Those of its subscriptions that ask for no policy of their own: what waits for them elsewhere is dropped, too."""
+
+    async def test() -> None:
+        refusing, dropping = {"data": tmp_path}, {"data": tmp_path, "keeping": {"queue_overflow": "drop_oldest"}}
+        async with broker(options=SPILL) as hub, palio.connect(url(hub)) as publisher:
+            async with (
+                broker(connect=hub.addresses, options=SPILL, **refusing) as leaf,
+                palio.connect(url(leaf)) as client,
+                client.subscribe("a > 0", durable="plain", confirm="network"),
+            ):
+                await leaf.reload(leaf.settings.with_changes(dropping))
+                # Announcements are in the order of this: the hub has heard of the policy when it knows this one.
+                async with client.subscribe("b > 0", durable="later", confirm="network"):
+                    pass
+            for _ in range(2):
+                await until(lambda: hub.status()["away"] == [leaf.node])
+                await publisher.publish_all(({"a": 1, "x": x} for x in range(200)), confirm=True)
+                await until(lambda: hub.status()["spilled"] == 50)
+                # A broker that starts with the policy says so, too.
+                async with broker(connect=hub.addresses, options=SPILL, **dropping) as leaf:
+                    await until(lambda: hub.status()["spilled"] == 0)
+
+    run(test)
+
+
+def test_to_refuse_events_before_the_bounds_of_the_broker_needs_a_grant(tmp_path: Path) -> None:
+    """A small queue of policy `refuse` holds publishers back, as `block` does."""
+
+    async def test() -> None:
+        tokens = Tokens(tmp_path)
+        everything = Filter.everything
+        plain = tokens.add(Principal("plain", may_subscribe=everything))
+        blocking = tokens.add(Principal("blocking", may_subscribe=everything, may_block=True))
+        keeping = {"queue_events": 100, "queue_bytes": 100_000}
+        async with broker(data=tmp_path, keeping=keeping) as server:
+            async with palio.connect(url(server), token=plain) as client:
+                for small in (DurableSettings(max_events=99), DurableSettings(max_bytes=10, on_full="refuse")):
+                    with pytest.raises(NotPermitted, match=r"plain may not hold publishers back: .* grant may_block"):
+                        await client.subscribe("x > 0", durable="d", settings=small).__aenter__()
+                for harmless in (
+                    DurableSettings(max_events=100, max_bytes=100_000, on_full="refuse"),
+                    DurableSettings(max_events=1, on_full="drop_oldest"),
+                    DurableSettings(max_events=1, on_full="dead_letter"),
+                    DurableSettings(expires_after=60),
+                ):
+                    async with client.subscribe("x > 0", durable="d", settings=harmless):
+                        pass
+                with pytest.raises(NotPermitted, match="grant may_block"):
+                    await client.limit_durable("d", DurableSettings(max_events=5, on_full="refuse"))
+            await server.reload(server.settings.with_changes({"keeping": {"queue_overflow": "drop_newest"}}))
+            async with palio.connect(url(server), token=plain) as client:
+                async with client.subscribe("x > 0", durable="e", settings=DurableSettings(max_events=5)):
+                    pass
+                refuse = DurableSettings(on_full="refuse")
+                with pytest.raises(NotPermitted, match="grant may_block"):
+                    await client.subscribe("x > 0", durable="f", settings=refuse).__aenter__()
+            async with (
+                palio.connect(url(server), token=blocking) as client,
+                client.subscribe("x > 0", durable="d", settings=DurableSettings(max_events=1, on_full="refuse")),
+            ):
+                pass
+
+    run(test)

@@ -125,7 +125,7 @@ def test_owners_see_their_own_and_admins_those_of_all(tmp_path: Path) -> None:
             assert [each["owner"] for each in (await owner.durables())["durables"]] == ["alice"]
             assert (await admin.durable("desk", owner="bob"))["where"] == "x > 1 AND x < 10"
             assert (await owner.durable("desk", owner="alice"))["owner"] == "alice"
-            limits = DurableSettings(max_events=1)
+            limits = DurableSettings(max_events=1, on_full="drop_oldest")
             for attempt in (
                 other.durable("desk", owner="alice"),
                 other.limit_durable("desk", limits, owner="alice"),

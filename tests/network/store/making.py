@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
 from palio import DurableSettings, Event, Filter
+from palio.network.data_directory import DATABASE_FILE
 from palio.routing import codec
 from palio.routing.client_messages import SubscribeClient
 from palio.routing.effects import Logged, Queued, Record
@@ -28,3 +33,8 @@ def subscribed(
     name: str, where: str = "price > 100", client: str = "desk", settings: DurableSettings | None = None
 ) -> Record:
     return Record(client, SubscribeClient(name, Filter.parse(where), durable=settings is not None, settings=settings))
+
+
+def assert_whole(path: Path) -> None:
+    with closing(sqlite3.connect(path / DATABASE_FILE)) as connection:
+        assert connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]

@@ -26,18 +26,13 @@ from palio.network.store.transaction import PARSER_VERSION, Ledger
 from palio.network.store.writer import expire_step
 from palio.routing.client_messages import SubscribeClient, UnsubscribeClient
 from palio.routing.effects import Finished, Queued, Record
-from tests.network.store.making import event, logged, queued, subscribed
+from tests.network.store.making import assert_whole, event, logged, queued, subscribed
 
 
 def opened(path: Path, **keeping: object) -> SqliteStore:
     store = SqliteStore(path, Retention(**keeping))  # type: ignore[arg-type]
     store.open()
     return store
-
-
-def assert_whole(path: Path) -> None:
-    with closing(sqlite3.connect(path / DATABASE_FILE)) as connection:
-        assert connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
 
 
 def fill(store: SqliteStore) -> int:

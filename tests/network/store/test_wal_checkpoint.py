@@ -45,7 +45,7 @@ def write(store: SqliteStore, count: int, look: Callable[[], None] = lambda: Non
 
 def test_the_wal_stays_short_while_there_is_more_to_write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(writer, "_MAX_GROUP_SUBMISSIONS", 20)
-    monkeypatch.setattr(wal_checkpoint, "_MAX_WAL_BYTES", 8 * 2**20)
+    monkeypatch.setattr(wal_checkpoint, "MAX_WAL_BYTES", 8 * 2**20)
     store = SqliteStore(tmp_path)
     store.open()
     longest = 0
@@ -64,7 +64,7 @@ def test_the_wal_stays_short_while_there_is_more_to_write(tmp_path: Path, monkey
 
 def test_somebody_who_reads_for_long_holds_nobody_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(wal_checkpoint, "_WAL_RESTART_BYTES", 0)
-    monkeypatch.setattr(wal_checkpoint, "_MAX_WAL_BYTES", 2**20)
+    monkeypatch.setattr(wal_checkpoint, "MAX_WAL_BYTES", 2**20)
     store = SqliteStore(tmp_path)
     store.open()
     with closing(sqlite3.connect(tmp_path / DATABASE_FILE, isolation_level=None)) as reader:

@@ -286,7 +286,7 @@ class Gateway:
                 await subscribe_durable(session, name, wanted, settings=settings)
             elif settings is not None:
                 limited, on_answer = answer_future()
-                durable_administration.limit(self._server, principal, name, settings, on_answer)
+                durable_administration.limit(self._server, principal, principal, name, settings, on_answer)
                 await limited
         finally:
             self._server.close_session(session, "subscribed")

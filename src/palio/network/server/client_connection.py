@@ -81,6 +81,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("palio.server")
 _MAX_QUERIES: Final = 4  # of one client at a time
+# Of one connection, before others have their turn. A read of the socket has up to thirty thousand small ones.
+_MAX_FRAMES_PER_TURN: Final = 1_024
 _MAX_SEND_EVENTS: Final = 256  # between two checks whether the connection takes more
 _FRAME_OVERHEAD_BYTES: Final = 1_024  # of a request beside its filter
 # Decoding parses the filter of a request, which takes long for some. These messages have none: the second byte of their
@@ -141,6 +143,9 @@ class ClientConnection:
         longest = self._max_filter_frame_bytes
         decode = protocol.decode_from_client
         for at, frame in enumerate(frames):
+            if at == _MAX_FRAMES_PER_TURN:
+                channel.defer(frames[at:])
+                return
             if frame[1] not in _TAGS_WITHOUT_FILTER and is_read_off_loop(frame):
                 if len(frame) > longest:
                     raise LimitReached("filter_bytes", longest, "a request that is too long to be read")
@@ -262,7 +267,8 @@ class ClientConnection:
     def _limit_durable(self, message: DurableLimit) -> None:
         owner = durable_administration.check_owner(self.session.principal, message.owner)
         on_answer = partial(self._answer, message.request)
-        limit = partial(durable_administration.limit, self._server, owner, message.name, message.settings, on_answer)
+        asking, settings = self.session.principal, message.settings
+        limit = partial(durable_administration.limit, self._server, asking, owner, message.name, settings, on_answer)
         self._at_home(message.request, owner, message.name, limit)
 
     def _detach(self, message: Detach) -> None:

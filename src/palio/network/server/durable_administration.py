@@ -14,7 +14,7 @@ from palio.network.error_codes import error_of_refusal
 from palio.network.security.authorization import Principal, check_operator
 from palio.network.server.consumer_groups import ConsumerGroup, consumers_of
 from palio.network.server.durable_consumers import DURABLE_CLIENT_PREFIX, DurableConsumer, durable_client, owner_of
-from palio.network.server.durable_subscriptions import durable_filter, end_durable
+from palio.network.server.durable_subscriptions import check_settings, durable_filter, end_durable
 from palio.network.server.host import DurableEntry
 from palio.routing.client_messages import Answer, Refused, SubscribeClient
 from palio.routing.durable_settings import DEFAULT_DURABLE_SETTINGS, DurableSettings
@@ -121,8 +121,11 @@ def delete(server: Server, session: Session, owner: Principal, name: str) -> Non
     end_durable(server.host, owner, name, reason)
 
 
-def limit(server: Server, owner: Principal, name: str, settings: DurableSettings, on_answer: OnAnswer) -> None:
+def limit(
+    server: Server, asking: Principal, owner: Principal, name: str, settings: DurableSettings, on_answer: OnAnswer
+) -> None:
     """Change the settings of a durable subscription; answered when they are on disk and in force."""
+    check_settings(asking, settings, server.store.retention)
     client, _, wanted = _entry(server, owner, name)
 
     def on_written(answer: Answer) -> None:

@@ -11,14 +11,14 @@ import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from palio.errors import LimitReached, PalioError, Refused, UnknownSubscription
+from palio.errors import LimitReached, NotPermitted, PalioError, Refused, UnknownSubscription
 from palio.filters.filter import Filter
 from palio.network.security.authorization import Principal, effective_filter
 from palio.network.server.consumer_groups import ConsumerGroup, consumers_of
 from palio.network.server.delivery_queues import GroupOptions, SubscribeOptions
 from palio.network.server.durable_consumers import DURABLE_CLIENT_PREFIX, ExclusiveConsumer, durable_client, owner_of
 from palio.network.server.pending_requests import OnAnswer, answer_future
-from palio.network.store.interface import Acknowledged, Size
+from palio.network.store.interface import Acknowledged, Retention, Size, queue_bounds
 from palio.routing.client_messages import Confirm, SubscribeClient, UnsubscribeClient
 from palio.routing.durable_settings import DurableSettings
 
@@ -64,6 +64,33 @@ def check_subscription_quota(host: Host, principal: Principal, quotas: Quotas, n
         reason = f"{principal.name} has enough subscriptions"
         reason += f", {len(away):,} of them durable and away" if away else ""
         raise LimitReached("subscriptions_per_principal", most, reason)
+
+
+def check_settings(
+    principal: Principal, settings: DurableSettings | None, retention: Retention, has_standby: bool = False
+) -> None:
+    """`NotPermitted` for what holds the publishers of its events back, as overflow `block` does, without the grant: a
+    queue that refuses events where the broker's own would still take them, and a standby without which none is
+    confirmed."""
+    if principal.may_block:
+        return
+    if has_standby and (settings is None or settings.standby_away != "degrade"):
+        raise NotPermitted(
+            principal.name,
+            "hold publishers back",
+            "while a standby is away no event for the subscription is confirmed, which needs the grant may_block; or "
+            "let standby_away be degrade",
+        )
+    asked, usual = queue_bounds(settings, retention), queue_bounds(None, retention)
+    if asked.on_full != "refuse":
+        return
+    if usual.on_full != "refuse" or asked.events < usual.events or asked.bytes < usual.bytes:
+        raise NotPermitted(
+            principal.name,
+            "hold publishers back",
+            "a durable queue with less room than the broker's, or another policy, that refuses events needs the grant "
+            "may_block; or let it drop_oldest, drop_newest or dead_letter",
+        )
 
 
 def end_durable(host: Host, principal: Principal, name: str, reason: str) -> None:

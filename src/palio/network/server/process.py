@@ -71,7 +71,7 @@ from palio.network.store.interface import Store
 from palio.network.store.memory import MemoryStore
 from palio.network.store.sqlite import SqliteStore
 from palio.network.store.writer import SteadyClock
-from palio.routing.effects import Remembered
+from palio.routing.effects import DefaultOverflow, Remembered
 from palio.routing.link_sessions import NetworkConstants
 from palio.routing.node import Node
 from palio.routing.sealing import Keyring
@@ -163,7 +163,8 @@ class Server:
         self.host = self._make_host(node)
         self.host.conditions.begin()
         self.expiry = DurableExpiry(self.host)
-        self.host.enqueue_all([])  # an empty batch, in which the node resumes unfinished deliveries
+        # In this batch the node resumes unfinished deliveries, too.
+        self.host.enqueue(DefaultOverflow(self.settings.keeping.queue_overflow))
         self.neighbours = Neighbours(self.host, self.settings, self.authenticator)
         self._startup_barrier = StartupBarrier(lambda: self.neighbours.are_known, self.settings.flow.patience)
         self._services = BrokerServices(
@@ -216,6 +217,7 @@ class Server:
         for session in self.sessions:
             session.change_limits(limits, flow)
         self.store.change_retention(settings.keeping)
+        self.host.enqueue(DefaultOverflow(settings.keeping.queue_overflow))
         self.neighbours.change_settings(settings)
         if self.gateway is not None and settings.http is not None:
             await self.gateway.reload(settings.http, sink_tls)

@@ -38,7 +38,7 @@ from palio.network.server.durable_consumers import (
     check_exclusive,
     durable_client,
 )
-from palio.network.server.durable_subscriptions import check_subscription_quota, withdraw_consumers
+from palio.network.server.durable_subscriptions import check_settings, check_subscription_quota, withdraw_consumers
 from palio.network.server.leases import Leases
 from palio.network.server.pending_requests import (
     OnAnswer,
@@ -190,6 +190,8 @@ class Session:
             )
         granted = effective_filter(wanted, self.principal, self._limits)
         self._host.conditions.costs.check_slow_patterns(self.principal.name, granted)
+        if durable:
+            check_settings(self.principal, options.settings, self._store.retention, bool(options.standby))
         if durable:
             self._host.conditions.put_aside.check(durable_client(self.principal, name), name, granted)
         check_subscription_quota(self._host, self.principal, self._quotas, name, durable)

@@ -3,6 +3,10 @@
 A store without room must still be able to remove: acknowledgements, the end of deliveries and the removal of old log
 entries all write before they free. So a part of the bound is in reserve for them. On a disk that is full by itself a
 small file holds the reserve: it is deleted when it is needed, and made again when there is space.
+
+What is committed needs room twice, in the WAL and in the database, and the WAL gives none back before all of it is in
+the database. A store that filled the disk with its WAL could not write anything any more, not even remove. So on a disk
+with little space the WAL is copied after each commit, and nothing is committed that might not fit a second time.
 """
 
 from __future__ import annotations
@@ -15,11 +19,16 @@ from math import inf
 from pathlib import Path
 from typing import Final
 
+from palio.network.store.wal_checkpoint import MAX_WAL_BYTES
+
 RESERVE_FILE: Final = "reserve"
 _RESERVE_BYTES: Final = 512 * 1024
 _MIN_RESERVE_BYTES: Final = 64 * 1024  # with less a start may fail all the same
 _MAX_RESERVE_SHARE: Final = 8  # of `disk_bytes`: at most one part in so many
 _MIN_FREE_BYTES: Final = 1024 * 1024  # beyond the reserve, below which a disk counts as full
+_LOW_DISK_BYTES: Final = 2 * MAX_WAL_BYTES  # free ones, below which the WAL is copied after each commit
+_SMALL_WRITE_BYTES: Final = 64 * 1024
+_TRIM_STEP_BYTES: Final = 256 * 1024  # that are removed together on a full disk: the reserve has room for it in the WAL
 
 
 class DiskSpace:
@@ -28,6 +37,7 @@ class DiskSpace:
     def __init__(self, connection: sqlite3.Connection, path: Path, disk_bytes: int | None) -> None:
         self._connection = connection
         self._file = path.parent / RESERVE_FILE
+        self._wal = path.with_name(f"{path.name}-wal")
         [(self._page_bytes,)] = connection.execute("PRAGMA page_size")
         self._max_pages = None if disk_bytes is None else max(1, disk_bytes // self._page_bytes)
         reserve = _RESERVE_BYTES // self._page_bytes
@@ -71,7 +81,7 @@ class DiskSpace:
     @property
     def step_bytes(self) -> int:
         """How much is freed at a time when there is no room: enough for many events, and a small part of all."""
-        return _MIN_FREE_BYTES if self._max_pages is None else max(1, self._max_pages * self._page_bytes // 16)
+        return _TRIM_STEP_BYTES if self._max_pages is None else max(1, self._max_pages * self._page_bytes // 16)
 
     @property
     def has_room(self) -> bool:
@@ -81,7 +91,37 @@ class DiskSpace:
             [(free,)] = self._connection.execute("PRAGMA freelist_count")
             if (self._max_pages - self._reserve_pages - used + free) * self._page_bytes < self.step_bytes // 2:
                 return False
-        return self._free_on_disk() > _MIN_FREE_BYTES
+        return self.admits(_SMALL_WRITE_BYTES)
+
+    @property
+    def is_low(self) -> bool:
+        """Whether the disk has little space left."""
+        return self._free_on_disk() < _LOW_DISK_BYTES
+
+    def admits(self, bytes: int) -> bool:
+        """Whether so much may be written to the WAL, all of which is copied, and then to the database."""
+        free = self._free_on_disk()
+        if free >= _LOW_DISK_BYTES:
+            return True
+        growth = self._wal_growth(bytes) + max(0, bytes - self._unused_bytes())
+        return growth == 0 or growth + _MIN_FREE_BYTES <= free
+
+    def admits_after_removal(self, bytes: int) -> bool:
+        """Whether so much might be written if the database had unused pages for it."""
+        growth = self._wal_growth(bytes)
+        return growth == 0 or growth + _MIN_FREE_BYTES <= self._free_on_disk()
+
+    def _wal_growth(self, bytes: int) -> int:
+        try:
+            size = self._wal.stat().st_size
+        except OSError:
+            size = 0
+        return max(0, bytes - size)
+
+    def _unused_bytes(self) -> int:
+        [(pages,)] = self._connection.execute("PRAGMA freelist_count")
+        unused: int = pages * self._page_bytes
+        return unused
 
     def _bound(self, reserve: int) -> None:
         if self._max_pages is not None:

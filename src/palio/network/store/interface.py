@@ -251,6 +251,11 @@ class Store(Protocol):
     def dead_letters(self) -> DeadLetters: ...
 
     @property
+    def retention(self) -> Retention:
+        """The bounds that are in force."""
+        ...
+
+    @property
     def takes_events(self) -> bool:
         """Whether there is room for events: False from a write that failed until there is space again."""
         ...

@@ -65,7 +65,7 @@ class MemoryStore:
     """A store in dictionaries; submissions are answered before `submit` returns."""
 
     def __init__(self, retention: Retention | None = None, clock: Callable[[], float] = time.time) -> None:
-        self._retention = retention or Retention()
+        self.retention = retention or Retention()
         self._clock = clock
         self._lock = RLock()
         self._node = new_node_number()
@@ -76,12 +76,12 @@ class MemoryStore:
         self._interests: dict[tuple[int, int], HomeInterest] = {}
         self._links: dict[tuple[int, int, bytes], LinkRecord] = {}
         self._epochs: dict[tuple[Client, str], HomeEpoch] = {}
-        self._seen: deque[bytes] = deque(maxlen=self._retention.duplicates)
+        self._seen: deque[bytes] = deque(maxlen=self.retention.duplicates)
         self._queues: dict[tuple[Client, str], MemoryQueue] = {}
         self._number = 0
         self.takes_events = True  # memory has no bound that is known here
         self.log = MemoryLog(self._lock)
-        self.dead_letters = MemoryDeadLetters(self._retention.dead_letters)
+        self.dead_letters = MemoryDeadLetters(self.retention.dead_letters)
 
     def open(self) -> Recovered:
         self._incarnation += 1
@@ -123,7 +123,7 @@ class MemoryStore:
 
     def change_retention(self, retention: Retention) -> None:
         with self._lock:
-            self._retention = retention
+            self.retention = retention
 
     def is_half_empty(self, client: Client, name: str) -> bool:
         with self._lock:
@@ -131,7 +131,7 @@ class MemoryStore:
 
     def retain(self) -> None:
         with self._lock:
-            self.log.retain(self._clock(), self._retention)
+            self.log.retain(self._clock(), self.retention)
 
     def close(self) -> None:
         """Nothing to release."""
@@ -156,7 +156,7 @@ class MemoryStore:
     def _bounds(self, client: Client, name: str) -> QueueBounds:
         record = self._records.get((client, "wants", name))
         settings = record.request.settings if record and isinstance(record.request, SubscribeClient) else None
-        return queue_bounds(settings, self._retention)
+        return queue_bounds(settings, self.retention)
 
     def _write(self, entry: Writable) -> None:
         match entry:

@@ -26,6 +26,7 @@ VERSION: Final = 7
 _APPLICATION: Final = 0x50414C49  # "PALI"
 _MIN_SQLITE_VERSION: Final = (3, 35)
 _MIN_FREE_BYTES: Final = 1024 * 1024
+NO_ROOM: Final = "there is no room left for the store"
 _CACHE_KIB: Final = 16 * 1024
 
 _TABLES: Final = """
@@ -165,7 +166,7 @@ def store_error(error: sqlite3.Error, path: Path) -> StoreError:
     code = getattr(error, "sqlite_errorcode", 0)
     where = str(path.parent)
     if code == sqlite3.SQLITE_FULL or (code & 0xFF == sqlite3.SQLITE_IOERR and _is_full(path)):
-        return StoreFull(where, "there is no room left for the store")
+        return StoreFull(where, NO_ROOM)
     if code in (sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT) or code & 0xFF == sqlite3.SQLITE_CORRUPT:
         return StoreError(where, f"the store is damaged ({error}); bring it back from a copy, or begin a new one")
     return StoreError(where, f"the store does not work: {error}")

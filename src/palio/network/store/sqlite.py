@@ -40,6 +40,7 @@ from palio.network.store.transaction import (
     read_duplicate_keys,
     read_ledger,
 )
+from palio.network.store.wal_checkpoint import truncate_wal
 from palio.network.store.writer import MICROSECONDS, Writer
 from palio.routing import codec
 from palio.routing.client_messages import AdvertiseClient, SubscribeClient
@@ -63,7 +64,7 @@ class SqliteStore:
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._directory = DataDirectory(path)
-        self._retention = retention or Retention()
+        self.retention = retention or Retention()
         self._safety = safety
         self._clock = clock
         self._opened: _Opened | None = None
@@ -79,7 +80,8 @@ class SqliteStore:
                 self._opened, recovered = self._start()
             except StoreFull:
                 # A broker must come up on a full disk: only then can its queues be emptied.
-                if not release_reserve(self._directory.path / RESERVE_FILE):
+                is_released = release_reserve(self._directory.path / RESERVE_FILE)
+                if not (truncate_wal(self._directory.database) or is_released):
                     raise
                 self._opened, recovered = self._start()
         except PalioError:
@@ -93,14 +95,14 @@ class SqliteStore:
         try:
             with translate_errors(path):
                 ledger = read_ledger(connection)
-                recovered = _recover(connection, ledger, self._retention.duplicates)
+                recovered = _recover(connection, ledger, self.retention.duplicates)
                 if self._safety == "relaxed":
                     # Only now: an incarnation that a loss of power took back would be given out again, and
                     # neighbours would deduplicate new events as those of the life before.
                     relax(connection)
-                space = DiskSpace(connection, path, self._retention.disk_bytes)
+                space = DiskSpace(connection, path, self.retention.disk_bytes)
             reader = SqliteReader(path)
-            writer = Writer(connection, path, ledger, self._retention, space, self._clock)
+            writer = Writer(connection, path, ledger, self.retention, space, self._clock)
         except PalioError as error:
             connection.close()
             if isinstance(error, StoreError):
@@ -142,14 +144,14 @@ class SqliteStore:
         return SqliteQueue(self._open.reader, self._open.ledger, (client, name))
 
     def is_half_empty(self, client: Client, name: str) -> bool:
-        bounds = queue_bounds(self._open.ledger.settings.get((client, name)), self._retention)
+        bounds = queue_bounds(self._open.ledger.settings.get((client, name)), self.retention)
         return is_half_empty(self.queue(client, name).size(), bounds)
 
     def retain(self) -> None:
         self._open.writer.retain()
 
     def change_retention(self, retention: Retention) -> None:
-        self._retention = retention
+        self.retention = retention
         self._open.writer.change_retention(retention)
 
     def close(self) -> None:

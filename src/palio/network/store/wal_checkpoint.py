@@ -8,23 +8,26 @@ its own copies most of it, and when little is left the writer copies the rest it
 from __future__ import annotations
 
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 from queue import SimpleQueue
 from threading import Event, Thread
 from typing import Final
 
-from palio.network.store.schema import open_for_checkpoints
+from palio.errors import StoreError, StoreFull
+from palio.network.store.schema import open_for_checkpoints, store_error
 
 _CHECKPOINT_STEP_BYTES: Final = 4 * 2**20  # of WAL that are copied together while others write
 _MAX_INLINE_CHECKPOINT_BYTES: Final = 2**20  # of WAL that the writer copies itself, so that the WAL restarts
 _WAL_RESTART_BYTES: Final = 8 * 2**20  # of WAL after which it should restart
-_MAX_WAL_BYTES: Final = 64 * 2**20  # of WAL at which the writer waits for the checkpoint under way
+MAX_WAL_BYTES: Final = 64 * 2**20  # of WAL at which the writer waits for the checkpoint under way
 
 
 class WalCheckpoints:
     """The checkpoint policy of one writer, whose connection restarts the WAL. Called from the writer thread only."""
 
     def __init__(self, path: Path, writing: sqlite3.Connection) -> None:
+        self._path = path
         self._thread = CheckpointThread(path)
         self._writing = writing
         self._wal_bytes = 0  # since the WAL restarted; estimates, as all counts here
@@ -39,7 +42,7 @@ class WalCheckpoints:
         self._wal_bytes += written_bytes
         self._uncopied_bytes += written_bytes
         if self._thread.is_busy:
-            if self._wal_bytes < _MAX_WAL_BYTES:
+            if self._wal_bytes < MAX_WAL_BYTES:
                 return
             self._thread.wait()
         copied, self._copying_bytes = self._copying_bytes, 0
@@ -56,7 +59,12 @@ class WalCheckpoints:
     def restart(self) -> None:
         """Copy everything at once, so that the WAL restarts and takes no more room."""
         self._thread.wait()
-        self._thread.check()
+        try:
+            self._thread.check()
+        except sqlite3.Error as error:
+            if not isinstance(store_error(error, self._path), StoreFull):
+                raise
+            # What was not copied for want of room is copied now, where there is some.
         if checkpoint(self._writing):
             self._wal_bytes = self._uncopied_bytes = self._copying_bytes = 0
 
@@ -107,6 +115,16 @@ class CheckpointThread:
             except sqlite3.Error as error:
                 self._failure = error
             self._idle.set()
+
+
+def truncate_wal(path: Path) -> bool:
+    """Give the room of the WAL back to a full disk, if it can be copied; whether it did."""
+    try:
+        with closing(open_for_checkpoints(path)) as connection:
+            [(was_busy, _, _)] = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    except (sqlite3.Error, StoreError):
+        return False
+    return not was_busy
 
 
 def checkpoint(connection: sqlite3.Connection) -> bool:

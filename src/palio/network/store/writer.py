@@ -29,12 +29,13 @@ from threading import Event, Lock, Thread
 from typing import Final, NamedTuple
 
 from palio.errors import PalioError, StoreError, StoreFull
+from palio.network.log_throttle import LogThrottle
 from palio.network.store.disk_space import DiskSpace
 from palio.network.store.interface import Acknowledged, DeadLettersRemoved, OnWritten, Retention, Writable
-from palio.network.store.schema import store_error
+from palio.network.store.schema import NO_ROOM, store_error
 from palio.network.store.transaction import Ledger, Transaction
 from palio.network.store.wal_checkpoint import WalCheckpoints
-from palio.routing.client_messages import UnadvertiseClient, UnsubscribeClient
+from palio.routing.client_messages import SubscribeClient, UnadvertiseClient, UnsubscribeClient
 from palio.routing.effects import Finished, Logged, Queued, Record
 
 _MAX_GROUP_SUBMISSIONS: Final = 2_000  # of one transaction
@@ -74,7 +75,10 @@ class Writer:
     ) -> None:
         self._space = space
         self._is_full = False
+        self._is_low = space.is_low  # looked at with each checkpoint
         self._next_trim = 0.0  # by the monotonic clock
+        self._trims = LogThrottle[str](time.monotonic)
+        self._trimmed_bytes = 0  # since the last line of the log
         self._connection = connection
         self._path = path
         self._ledger = ledger
@@ -135,7 +139,7 @@ class Writer:
                 if is_idle:
                     self._look_at_space()
                 self._run_retention(is_idle)
-                if is_idle or self._wal_bytes > _WAL_BYTES_BETWEEN_CHECKPOINTS:
+                if is_idle or self._is_low or self._wal_bytes > _WAL_BYTES_BETWEEN_CHECKPOINTS:
                     self._checkpoint(is_idle)
 
     def _take_group(self) -> tuple[list[Submission], list[Event], bool]:
@@ -183,15 +187,19 @@ class Writer:
 
     def _commit_making_room(self, group: list[Submission]) -> tuple[dict[int, PalioError], int]:
         """Commit, after old entries of the log have given way where there is no room."""
+        frees = all(_frees(each.entries, self._ledger) for each in group)
+        needed = 2 * sum(map(_event_bytes, group))
         while True:
             try:
+                if self._is_low and not frees and not self._space.admits(_MIN_TRANSACTION_BYTES + needed):
+                    raise StoreFull(str(self._path.parent), NO_ROOM)
                 return self._commit(group)
             except StoreFull:
-                if all(_frees(each.entries) for each in group):
+                if frees:
                     with self._space.reserve():
+                        self._restart_wal()
                         return self._commit(group)
                 # An event that would not fit even so must not cost the whole log.
-                needed = 2 * sum(map(_event_bytes, group))
                 if needed > self._space.capacity_bytes or not self._make_room(needed):
                     raise
 
@@ -199,20 +207,25 @@ class Writer:
         """Remove the oldest entries of the log that nobody waits for; whether there were any."""
         if time.monotonic() < self._next_trim:
             return False
-        freed, wanted = 0, max(self._space.step_bytes, needed)
+        step = self._space.step_bytes
+        freed, wanted = 0, max(step, needed)
         try:
+            # What is in the WAL takes the room of new entries until it restarts.
+            self._checkpoints.restart()
+            if not self._space.admits_after_removal(_MIN_TRANSACTION_BYTES + needed):
+                return False
             # Looked for first: the reserve must not be used up where there is nothing to remove.
             while freed < wanted and (up_to := removable_entry(self._connection, self._ledger)) is not None:
                 with self._space.reserve():
-                    freed += trim_step(self._connection, self._ledger, self._retention, self._now(), up_to, wanted)
-            if freed:
-                # What was removed is in the WAL, which takes the room of new entries until it restarts.
+                    freed += trim_step(self._connection, self._ledger, self._retention, self._now(), up_to, step)
                 self._checkpoints.restart()
         except sqlite3.Error as error:
             self._roll_back_after(error)
-        if freed:
-            log.warning("no room left: the oldest of the log went", extra={"bytes": freed})
-        else:
+        self._trimmed_bytes += freed
+        if freed and self._trims.note("trim"):
+            log.warning("no room left: the oldest of the log went", extra={"bytes": self._trimmed_bytes})
+            self._trimmed_bytes = 0
+        if not freed:
             self._next_trim = time.monotonic() + _TRIM_RETRY_SECONDS
         return freed > 0 and self._broken is None
 
@@ -306,8 +319,19 @@ class Writer:
 
     def _checkpoint(self, is_idle: bool) -> None:
         written, self._wal_bytes = self._wal_bytes, 0
+        self._is_low = self._space.is_low
+        if self._is_low:
+            self._restart_wal()
+            return
         try:
             self._checkpoints.run(written, is_idle)
+        except sqlite3.Error as error:
+            self._roll_back_after(error)
+
+    def _restart_wal(self) -> None:
+        """Copy all of the WAL, as far as there is room."""
+        try:
+            self._checkpoints.restart()
         except sqlite3.Error as error:
             self._roll_back_after(error)
 
@@ -426,11 +450,16 @@ def _event_bytes(submission: Submission) -> int:
     return sum(len(each.event.body) for each in submission.entries if isinstance(each, Logged | Queued))
 
 
-def _frees(entries: Sequence[Writable]) -> bool:
-    """Whether a submission only removes."""
+def _frees(entries: Sequence[Writable], ledger: Ledger) -> bool:
+    """Whether a submission only removes, or is of a consumer of a queue, who comes to empty it."""
     return all(
         isinstance(each, Acknowledged | Finished | DeadLettersRemoved)
         or (isinstance(each, Record) and isinstance(each.request, UnsubscribeClient | UnadvertiseClient))
+        or (
+            isinstance(each, Record)
+            and isinstance(each.request, SubscribeClient)
+            and (each.client, each.request.name) in ledger.queues
+        )
         for each in entries
     )
 

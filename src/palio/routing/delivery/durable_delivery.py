@@ -34,7 +34,7 @@ from palio.routing.delivery.durable_queues import (
 )
 from palio.routing.delivery.event_log import DeduplicationWindow, EventLog, LogBounds, event_identity, log_key
 from palio.routing.delivery.home_interests import DurableInterest, HomeInterests, claim_key
-from palio.routing.durable_settings import DurableSettings
+from palio.routing.durable_settings import DurableSettings, OnFull
 from palio.routing.effects import (
     BrokerStanding,
     Client,
@@ -63,6 +63,7 @@ class DurableDelivery:
 
     __slots__ = (
         "_attempts",
+        "_default_overflow",
         "_echo_answered",
         "_echo_asked",
         "_effects",
@@ -132,6 +133,7 @@ class DurableDelivery:
         self._is_heard_refused = False  # by the disk: records of other brokers
         self._writing: dict[int, list[Entry]] = {}
         self.epochs = {(each.client, each.name): each for each in remembered.epochs}
+        self._default_overflow: OnFull = "refuse"
         self.has_durable = False  # a plain attribute: it is read for every event
         # A broker with unfinished events routes them in its first batch, without any input for them.
         self.is_dirty = bool(remembered.homes or remembered.unfinished or remembered.spilled)
@@ -217,7 +219,7 @@ class DurableDelivery:
             self._set_interest(epoch.client, epoch.name, wanted, settings)
 
     def _set_interest(self, client: Client, name: str, wanted: Filter, settings: DurableSettings) -> None:
-        on_full = settings.on_full or "refuse"
+        on_full = settings.on_full or self._default_overflow
         known = self.epochs.get((client, name))
         interest = DurableInterest(claim_key(client, name), wanted, on_full)
         if known is not None:
@@ -226,6 +228,17 @@ class DurableDelivery:
                 interest.key, wanted, on_full, False, known.epoch, known.home, known.standby, is_required
             )
         self.interests.set_own(interest)
+
+    def set_default_overflow(self, on_full: OnFull) -> None:
+        """Take the policy of all durable subscriptions that ask for none; all brokers are told."""
+        if on_full == self._default_overflow:
+            return
+        self._default_overflow = on_full
+        for client, name in self.queues:
+            settings = self.queues.settings(client, name)
+            if settings is not None and settings.on_full is None:
+                self.is_dirty = True
+                self.interests.set_own_policy(claim_key(client, name), on_full)
 
     def end_durable(self, client: Client, name: str) -> None:
         """Note that a subscription is not durable here, or not any more."""

@@ -143,6 +143,11 @@ class HomeInterests:
         if interest is not None:
             self.set_own(replace(interest, is_full=is_full))
 
+    def set_own_policy(self, key: Key, on_full: OnFull) -> None:
+        interest = self._own.get(key)
+        if interest is not None:
+            self.set_own(replace(interest, on_full=on_full))
+
     def renew(self) -> None:
         """Announce everything: the buckets of an earlier life may have subscriptions that ended just before it did."""
         self._dirty.update(range(_BUCKETS))
