@@ -172,6 +172,29 @@ def test_with_degrade_events_are_confirmed_while_the_standby_is_away_and_reach_i
     assert net.queue(desk) == [event]
 
 
+def test_an_operator_may_let_a_home_go_on_alone_while_its_standby_is_away() -> None:
+    net = Network.star(4)
+    desk = net.subscribe(at=1, where="x > 1", durable=True, standby=2)
+    net.run()
+    net.crash(2)
+    waiting = net.publish(at=3, event={"x": 2}, confirm=True)
+    net.run()
+    assert not net.is_confirmed(waiting)
+    for policy, is_confirmed in (("degrade", True), ("refuse", False)):
+        settings = DurableSettings(standby_away=policy)
+        net._change(hosts(net)[1], desk.client, net._clients.request(desk, settings=settings, standby="2"))
+        net.run()
+        event = net.publish(at=3, event={"x": 3}, confirm=True)
+        net.run()
+        assert net.is_confirmed(waiting)
+        assert net.is_confirmed(event) == is_confirmed
+    net.restart(2)
+    net.run()
+    assert net.is_confirmed(event)
+    assert len(net.queue(desk)) == 3
+    check_homes(net, "")
+
+
 def test_an_event_whose_broker_is_lost_with_its_disk_is_in_the_queue_of_the_promoted_standby() -> None:
     net = Network.line(2)
     desk = net.subscribe(at=0, where="x > 1", durable=True, standby=1)
