@@ -2,7 +2,7 @@
 published.
 
     python benchmarks/standby.py
-    python benchmarks/standby.py --events 100000 --every 3
+    python benchmarks/standby.py --events 20000 --batch 5 --whole 60    # recovery of a network that is not saturated
 
 Five brokers in a tree are processes with stores on disk. Fifty durable subscriptions share all events between them, and
 each has a standby at another broker; 950 plain subscriptions share them too, and may miss some. For each durable
@@ -41,7 +41,6 @@ from palio.errors import InvalidArgument
 
 DURABLES = 50
 PLAIN = 950
-BATCH_EVENTS = 250
 LOST = 4  # a leaf: the others stay joined
 DOWN_SECONDS = (0.2, 1.5)  # between a kill and the next start
 DRAIN_SECONDS = 120.0
@@ -66,7 +65,9 @@ class Run:
     members: list[Member]
     folders: list[Path]
     events: int
+    batch: int
     every: float
+    whole: float
     random: Random
     deadline: float  # of publishing
     confirmed: bytearray = field(init=False)
@@ -101,11 +102,11 @@ class Run:
                 # The name stays, so that a broker knows an event that is published again.
                 async with palio.connect(self.url(at), publisher=f"publisher {topic}", patience=2) as broker:
                     while first is not None:
-                        numbers = np.arange(first, first + BATCH_EVENTS)
-                        topics = np.full(BATCH_EVENTS, topic)
+                        numbers = np.arange(first, first + self.batch)
+                        topics = np.full(self.batch, topic)
                         rows = pa.table({"n": numbers, "topic": topics, "part": numbers % PLAIN})
                         await broker.publish_many(rows, confirm=True, ids=[str(n) for n in numbers])
-                        self.confirmed[first : first + BATCH_EVENTS] = b"\1" * BATCH_EVENTS
+                        self.confirmed[first : first + self.batch] = b"\1" * self.batch
                         first = self.next_batch()
             except InvalidArgument:
                 raise
@@ -120,7 +121,7 @@ class Run:
         first = self.next_event
         if first >= self.events:
             return None
-        self.next_event += BATCH_EVENTS
+        self.next_event += self.batch
         return first
 
     async def consume(self, durable: int) -> None:
@@ -179,6 +180,9 @@ class Run:
     async def kill_some(self) -> None:
         """Kill and start brokers until all events are published; in the middle of them one is lost."""
         while self.next_event < self.events:
+            until = time.monotonic() + self.whole
+            while any(each.recovered is None for each in self.outages) and time.monotonic() < until:
+                await asyncio.sleep(0.05)
             await asyncio.sleep(self.every)
             if self.lost is None and self.next_event >= self.events // 2:
                 await self._lose(LOST)
@@ -224,10 +228,9 @@ class Run:
         )
 
 
-async def run(
-    members: list[Member], folders: list[Path], events: int, every: float, at_most: float, seed: int
-) -> tuple[Run, float]:
-    it = Run(members, folders, events, every, Random(seed), time.monotonic() + at_most)
+async def run(members: list[Member], folders: list[Path], given: argparse.Namespace) -> tuple[Run, float]:
+    deadline = time.monotonic() + given.seconds
+    it = Run(members, folders, given.events, given.batch, given.every, given.whole, Random(given.seed), deadline)
     for durable, (home, standby) in enumerate(it.places):
         async with (
             palio.connect(members[home].url) as broker,
@@ -290,10 +293,13 @@ def show(it: Run, seconds: float) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--events", type=int, default=1_000_000)
+    parser.add_argument("--batch", type=int, default=250, help="events of each publisher that are under way")
+    parser.add_argument("--whole", type=float, default=0.0, help="seconds at most to wait for recovery before a kill")
     parser.add_argument("--every", type=float, default=4.0, help="seconds between a start and the next kill")
     parser.add_argument("--seconds", type=float, default=1_200.0, help="publish for so long at most")
     parser.add_argument("--seed", type=int, default=1)
     given = parser.parse_args()
+    given.events -= given.events % given.batch
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended"))  # and the brokers with it
     with tempfile.TemporaryDirectory() as folder:
         members: list[Member] = []
@@ -301,7 +307,7 @@ def main() -> None:
         try:
             for own, dials in zip(folders, PARENTS["tree"], strict=True):
                 members.append(Member(own, None if dials is None else members[dials]))
-            it, seconds = asyncio.run(run(members, folders, given.events, given.every, given.seconds, given.seed))
+            it, seconds = asyncio.run(run(members, folders, given))
         finally:
             for each in members:
                 each.kill()
