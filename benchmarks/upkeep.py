@@ -1,19 +1,22 @@
-"""Cost and effect of upkeep: idle traffic, state on disk, and what is left of faults, for each way to keep tables true.
+"""Cost and effect of upkeep: idle traffic, state, and what is left of faults, for each way to keep tables true.
 
     python benchmarks/upkeep.py
     python benchmarks/upkeep.py --brokers 63 --subscriptions 500 --json
 
 The same network for every row: a binary tree of brokers, subscriptions at random ones. Idle traffic is measured over
 ten minutes without a change. Then a broker in the middle crashes and comes back after five seconds; then a fifth of all
-tables is corrupted, where that can be mended. Seconds are virtual, of links of ten milliseconds: the figures are the
-same on every machine. `benchmarks/recovery.py` compares paths.
+tables is corrupted, where that can be mended. State is what all brokers have beside hard tables: in memory as Python
+allocates it, and the rows of their recovery databases. Seconds are virtual, of links of ten milliseconds: all figures
+but the memory are the same on every machine. `benchmarks/recovery.py` compares paths.
 """
 
 from __future__ import annotations
 
 import argparse
+import gc
 import json
 import sys
+import tracemalloc
 from dataclasses import asdict, dataclass
 from random import Random
 from typing import Any
@@ -41,6 +44,8 @@ class Row:
 
     upkeep: str
     entries: int
+    memory_bytes: int  # of all brokers, more than those with hard tables have
+    disk_bytes: int
     idle_messages_per_minute: float
     idle_bytes_per_minute: float
     crash_messages: int
@@ -56,6 +61,8 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--json", action="store_true", help="print JSON instead of the table")
     given = parser.parse_args(arguments)
     rows = [measure(name, choices, given.brokers, given.subscriptions) for name, choices in UPKEEP]
+    for row in reversed(rows):
+        row.memory_bytes -= rows[0].memory_bytes
     if given.json:
         print(json.dumps([asdict(row) for row in rows]))
     else:
@@ -64,12 +71,14 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def measure(name: str, choices: dict[str, Any], brokers: int, subscriptions: int) -> Row:
-    random = Random(5)
-    net = Network.tree(brokers, seed=5, **choices)
-    for number in range(subscriptions):
-        net.subscribe(at=random.randrange(brokers), where=f"price > {number}")
-    net.run()
+    tracemalloc.start()
+    net = _network(choices, brokers, subscriptions)
+    memory_bytes, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
     entries = sum(len(filters) for here in net.tables.values() for filters in here.values())
+    # Private: a network does not show what its brokers have on disk.
+    rows = [row for host in net._engine.hosts for row in host.disk._links.values()]
+    disk_bytes = sum(len(row.key or b"") + len(row.data or b"") for row in rows)
     before = net.traffic.snapshot()
     net.run(IDLE_SECONDS)
     idle = net.traffic - before
@@ -83,6 +92,8 @@ def measure(name: str, choices: dict[str, Any], brokers: int, subscriptions: int
     return Row(
         name,
         entries,
+        memory_bytes,
+        disk_bytes,
         idle.messages() / (IDLE_SECONDS / 60),
         idle.bytes() / (IDLE_SECONDS / 60),
         crash.messages(),
@@ -90,6 +101,16 @@ def measure(name: str, choices: dict[str, Any], brokers: int, subscriptions: int
         right_after_crash,
         _right_after_corruption(net),
     )
+
+
+def _network(choices: dict[str, Any], brokers: int, subscriptions: int) -> Network:
+    random = Random(5)
+    net = Network.tree(brokers, seed=5, **choices)
+    for number in range(subscriptions):
+        net.subscribe(at=random.randrange(brokers), where=f"price > {number}")
+    net.run()
+    gc.collect()
+    return net
 
 
 def _right_after_corruption(net: Network) -> float | None:
@@ -111,12 +132,14 @@ def _right_after(net: Network, longest: float = 1_000.0) -> float | None:
 
 
 def _print(rows: list[Row]) -> None:
-    table = Table("tables", "entries", "idle messages/min", "idle KB/min", "after a crash", "KB", "right after a crash",
-                  "right after corruption")  # fmt: skip
+    table = Table("tables", "entries", "KB in memory", "KB on disk", "idle messages/min", "idle KB/min",
+                  "after a crash", "KB", "right after a crash", "right after corruption")  # fmt: skip
     for row in rows:
         table.add_row(
             row.upkeep,
             f"{row.entries:,}",
+            f"{row.memory_bytes / 1000:+,.0f}",
+            f"{row.disk_bytes / 1000:,.0f}",
             f"{row.idle_messages_per_minute:,.0f}",
             f"{row.idle_bytes_per_minute / 1000:,.1f}",
             f"{row.crash_messages:,}",

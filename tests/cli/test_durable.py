@@ -89,6 +89,8 @@ def test_limit_changes_what_is_given_and_nothing_else(broker: Broker) -> None:
     told = json.loads(run(broker, "limit", "desk-8", "--max-events", "default", "--max-bytes", "5000", "--json"))
     assert (told["limits"]["max_events"], told["limits"]["max_bytes"]) == (None, 5000)
     assert told["limits"]["max_deliveries"] == 5
+    told = json.loads(run(broker, "limit", "desk-8", "--standby-away", "degrade", "--json"))
+    assert told["limits"]["standby_away"] == "degrade"
     assert "expires_after 30 d" in run(broker, "limit", "desk-8", "--max-bytes", "6000")
     run(broker, "delete", "desk-8", "--yes")
 
@@ -100,6 +102,7 @@ def test_limit_changes_what_is_given_and_nothing_else(broker: Broker) -> None:
         (("limit", "desk-9", "--max-events", "many"), "--max-events is a whole number or `default`, not 'many'"),
         (("limit", "desk-9", "--max-events", "0"), "max_events is a whole number from 1 on, not 0"),
         (("limit", "desk-9", "--on-full", "explode"), "on_full is one of refuse"),
+        (("limit", "desk-9", "--standby-away", "wait"), "standby_away is one of refuse, degrade, not 'wait'"),
         (("limit", "desk-9", "--expires-after", "soon"), "a time is a number and one of s, m, h and d"),
         (("show", "unknown"), "there is none"),
         (("delete", "unknown"), "there is none"),

@@ -162,6 +162,7 @@ def test_a_backup_is_told_the_top_filters_and_the_lost_column_is_withdrawn() -> 
 
 
 def test_a_wrong_suspicion_ends_as_a_right_one() -> None:
+    """Property L-P5."""
     ends = []
     for is_wrong in (True, False):
         net = Network(LADDER, propagation="covering", paths="failover")
@@ -182,6 +183,7 @@ def test_a_wrong_suspicion_ends_as_a_right_one() -> None:
 
 
 def test_tables_after_a_failover_are_those_of_a_network_that_never_had_the_broker() -> None:
+    """Property L-P4."""
     for seed in range(12):
         random = Random(seed)
         wants = [(random.choice((0, 1, 3, 4, 5, 6)), condition(random)) for _ in range(12)]

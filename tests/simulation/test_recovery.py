@@ -89,6 +89,7 @@ def assert_sessions_agree(net: Network, said: str) -> None:
 
 @every_combination
 def test_what_is_delivered_is_what_flooding_delivers_whatever_crashes(combination: Combination) -> None:
+    """Property L-P1: at rest tables are right and buffers empty, wherever brokers crashed."""
     for seed in range(8):
         judged(combination, seed)
 

@@ -115,6 +115,7 @@ def lose_one(seed: int, propagation: str) -> int:
 
 @pytest.mark.parametrize("propagation", PROPAGATIONS)
 def test_the_loss_of_one_broker_or_link_loses_no_event(propagation: str) -> None:
+    """Property L-P6, of two ways."""
     assert sum(lose_one(seed, propagation) for seed in range(20)) > 1_000
 
 

@@ -4,18 +4,20 @@ seed."""
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 from zlib import crc32
 
 import pytest
 
 from palio import DurableSettings
-from palio.routing.combinations import Combination
+from palio.routing.combinations import Combination, upkeep_variants
 from palio.simulation import Network, Subscription
+from palio.simulation.oracle import was_advertised
 from palio.simulation.topologies import component_labels
 from tests.simulation.scenarios import FAULTY_LINKS, condition, hosts
 from tests.simulation.test_durable_delivery import KeptScenario
-from tests.simulation.test_flooding_oracle import every_combination
+from tests.simulation.test_flooding_oracle import COMBINATIONS, every_combination
 
 
 class StandbyScenario(KeptScenario):
@@ -109,6 +111,9 @@ def judged(
         "propagation": combination.propagation,
         "forwarding": combination.forwarding,
         "advertisements": combination.advertisements,
+        "tables": combination.tables,
+        "crash_log": combination.crash_log,
+        "paths": combination.paths,
         "options": {**combination.options, **(FAULTY_LINKS if faulty else {}), **slow},
     }
     scenario = StandbyScenario(seed, choices, circles)
@@ -121,6 +126,7 @@ def judged(
         for subscription in publication.guarded:
             at = net.history.place(subscription)
             is_owed = publication.event.id in net.history.accepted and subscription.wanted.matches(publication.event)
+            is_owed = is_owed and was_advertised(net.history, publication)
             if is_owed and net.is_running(at) and net.history.subscriptions[subscription].ended is None:
                 assert publication.event in net.queue(subscription), f"{said}: {publication.event} for {subscription}"
     for host in hosts(net):
@@ -170,6 +176,29 @@ def test_with_degrade_events_are_confirmed_while_the_standby_is_away_and_reach_i
     net.promote(desk)
     net.run()
     assert net.queue(desk) == [event]
+
+
+def test_an_operator_may_let_a_home_go_on_alone_while_its_standby_is_away() -> None:
+    net = Network.star(4)
+    desk = net.subscribe(at=1, where="x > 1", durable=True, standby=2)
+    net.run()
+    net.crash(2)
+    waiting = net.publish(at=3, event={"x": 2}, confirm=True)
+    net.run()
+    assert not net.is_confirmed(waiting)
+    for policy, is_confirmed in (("degrade", True), ("refuse", False)):
+        settings = DurableSettings(standby_away=policy)
+        net._change(hosts(net)[1], desk.client, net._clients.request(desk, settings=settings, standby="2"))
+        net.run()
+        event = net.publish(at=3, event={"x": 3}, confirm=True)
+        net.run()
+        assert net.is_confirmed(waiting)
+        assert net.is_confirmed(event) == is_confirmed
+    net.restart(2)
+    net.run()
+    assert net.is_confirmed(event)
+    assert len(net.queue(desk)) == 3
+    check_homes(net, "")
 
 
 def test_an_event_whose_broker_is_lost_with_its_disk_is_in_the_queue_of_the_promoted_standby() -> None:
@@ -298,8 +327,20 @@ def test_the_accepting_broker_confirms_nothing_early_after_a_restart() -> None:
     assert net.queue(desk) == [event]
 
 
+@pytest.mark.parametrize("seed", range(30))
+def test_a_standby_goes_with_every_upkeep(seed: int) -> None:
+    judged_with_upkeep(COMBINATIONS[31 * seed % len(COMBINATIONS)], seed)
+
+
+def judged_with_upkeep(combination: Combination, seed: int) -> None:
+    circles = seed % 2 == 0
+    chosen = replace(combination, options={**combination.options, **({"circles": True} if circles else {})})
+    variants = [each for each in upkeep_variants(chosen) if each.tables != "leases"]  # which keeps nothing durable
+    judged(variants[seed // 2 % len(variants)], seed, faulty=seed % 4 == 1, circles=circles, operations=50)
+
+
 @pytest.mark.deep
 @every_combination
 def test_hundreds_of_seeds(combination: Combination) -> None:
     for seed in range(100, 400):
-        judged(combination, seed, faulty=seed % 4 == 1, circles=seed % 2 == 0, operations=50)
+        judged_with_upkeep(combination, seed)

@@ -10,7 +10,7 @@ import click
 
 from palio.cli.common_options import parse_seconds
 from palio.errors import InvalidArgument
-from palio.routing.durable_settings import ON_FULL_POLICIES
+from palio.routing.durable_settings import ON_FULL_POLICIES, STANDBY_AWAY_POLICIES
 
 _DEFAULT: Final = "default"
 _OPTIONS: Final = (
@@ -19,6 +19,11 @@ _OPTIONS: Final = (
     ("--on-full", "POLICY", f"What a full queue does: {', '.join(ON_FULL_POLICIES)}."),
     ("--expires-after", "TIME", "It ends after this time without a consumer: 30d, 12h, 90s."),
     ("--max-deliveries", "N", "Failed deliveries after which an event becomes a dead letter."),
+    (
+        "--standby-away",
+        "POLICY",
+        f"While its standby is away: {', '.join(STANDBY_AWAY_POLICIES)} to confirm its events on one disk.",
+    ),
 )
 
 
@@ -50,7 +55,7 @@ def _field(option: str) -> str:
 def _read(name: str, text: str) -> Any:
     if text == _DEFAULT:
         return None
-    if name == "on_full":
+    if name in ("on_full", "standby_away"):
         return text  # checked with the others, by `DurableSettings`
     if name == "expires_after":
         return parse_seconds(text)

@@ -69,12 +69,13 @@ from palio.routing.spanning_tree import ActiveLinks, SpanningTree, fixed_random
 from palio.routing.strategies import Failover, Leases, Prefix, Stabilising
 from palio.routing.upkeep.failover import FailoverTree
 from palio.routing.upkeep.leases import LEASE_TIMER, LeaseUpkeep
-from palio.routing.upkeep.recovery import SESSION_TIMER, TableSession, TableSessions
+from palio.routing.upkeep.recovery import SESSION_TIMER, TableSessions
 from palio.routing.upkeep.recovery_database import NoDatabase, RecoveryDatabase
 from palio.routing.upkeep.redundant import RedundantForwarding
 from palio.routing.upkeep.resumable_links import ResumableLinks
 from palio.routing.upkeep.stabilising import STABILISATION_TIMER, Stabiliser
 from palio.routing.upkeep.table_rebuild import GuardedHomeTables, GuardedTables, RebuiltInterest, TableRebuild
+from palio.routing.upkeep.table_session import TableSession
 
 if TYPE_CHECKING:
     from palio.routing.forwarding.prefix.optimiser_role import OptimiserRole

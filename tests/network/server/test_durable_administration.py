@@ -123,6 +123,8 @@ def test_owners_see_their_own_and_admins_those_of_all(tmp_path: Path) -> None:
                 pass
             assert [each["owner"] for each in (await admin.durables())["durables"]] == ["alice", "bob"]
             assert [each["owner"] for each in (await owner.durables())["durables"]] == ["alice"]
+            with pytest.raises(palio.NotPermitted, match="promote the standby of a durable subscription"):
+                await owner.promote_durable("desk")
             assert (await admin.durable("desk", owner="bob"))["where"] == "x > 1 AND x < 10"
             assert (await owner.durable("desk", owner="alice"))["owner"] == "alice"
             limits = DurableSettings(max_events=1, on_full="drop_oldest")

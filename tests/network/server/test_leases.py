@@ -10,7 +10,8 @@ import palio
 from palio.errors import InvalidArgument, NotAdvertised, Refused
 from palio.network.channel import Channel
 from palio.network.server.leases import MAX_LEASE_SECONDS, Leases
-from tests.network.running import broker, run, until, url
+from palio.routing.messages import Subscribe
+from tests.network.running import broker, line, run, until, url
 from tests.network.virtual_time import VirtualTime
 
 
@@ -197,5 +198,28 @@ def test_a_client_says_something_as_often_as_its_broker_wants_to_hear_it(monkeyp
             [session] = server.sessions
             await until(lambda: beats > 15)  # of both ends; one that is silent for three of them is gone
             assert server.sessions == {session}
+
+    run(test)
+
+
+def test_leased_tables_over_sockets_lose_what_is_wrong_and_regain_what_is_missing() -> None:
+    async def test() -> None:
+        settings = {"tables": "leases", "options": {"validity": 0.9, "refresh": 0.3, "max_validity": 1.5}}
+        async with (
+            line(3, **settings) as [first, middle, last],
+            palio.connect(url(first)) as publisher,
+            palio.connect(url(last)) as subscriber,
+            subscriber.subscribe("x > 0", confirm="network") as events,
+        ):
+            tables = middle.host.node.broker.tables
+            link, known = next((link, known) for link, known in tables.remote_subscriptions.items() if known)
+            [right] = known
+            tables.on_unsubscribe(link, right)
+            wrong = palio.Filter.parse("y > 0")
+            tables.on_subscribe(link, Subscribe(wrong.digest, wrong))
+            # The wrong entry stands for `max_validity`, in which the lease of the right one is renewed several times.
+            await until(lambda: [*tables.remote_subscriptions[link]] == [right])
+            await publisher.publish({"x": 1})
+            assert (await anext(events)).get("x") == 1
 
     run(test)

@@ -139,6 +139,7 @@ def test_a_substituted_filter_is_cancelled_under_its_substitute() -> None:
 
 
 def test_failover_registers_at_the_backup_and_cancels_where_the_lost_router_was() -> None:
+    """Vector FO-1, with its counts."""
     wide, narrow = of(1, 2), of(1)
     child, backup, above, producer = (RegistrationTable() for _ in range(4))
     lost = RegistrationTable()

@@ -358,7 +358,7 @@ steps = st.one_of(
 
 @given(st.lists(steps, max_size=12))
 def test_the_database_is_a_prefix_of_every_link_and_each_update_is_applied_once(taken: list[tuple[str, ...]]) -> None:
-    """Whatever crashes between any two steps, and however long the upstream neighbour is away."""
+    """Properties L-P2, L-P3 and L-P7, whatever crashes between two steps and however long the upstream one is away."""
     model = PrefixModel()
     for step in taken:
         match step:

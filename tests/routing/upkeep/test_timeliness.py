@@ -15,6 +15,7 @@ from typing import Protocol
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from palio.errors import InvalidArgument
 from palio.routing.messages import UNKNOWN_AGE, ClockReference
@@ -22,6 +23,7 @@ from palio.routing.upkeep.timeliness import Age, Drift, LinkDelays, clock_readin
 
 SECOND = 1_000_000_000
 MICROSECOND = 1_000
+ROUNDING = 20  # nanoseconds, of durations that are rounded outwards one by one
 PPM_100 = Drift(100e-6)
 DRIFTS = st.fractions(0, Fraction(1, 10)).map(lambda share: share.limit_denominator(10**9))
 
@@ -186,6 +188,43 @@ def test_no_delay_exceeds_its_bound_by_the_worst_clocks(drift: Fraction, is_reor
         assert all(delay <= upper for delay, upper in bounds)
         checked += len(bounds)
     assert checked > 1_000
+
+
+@pytest.mark.parametrize("drift", [Fraction(0), Fraction(100, 10**6), Fraction(1, 100)])
+def test_neither_the_choice_of_helper_nor_its_lower_bound_makes_a_bound_wider(drift: Fraction) -> None:
+    """Of one message: with the chosen helper beside the last one, and with the last one's lower bound beside none."""
+    tighter = [0, 0]
+    for seed in range(20):
+        random = Random(seed)
+        here, there = SteadyClock(random, drift), SteadyClock(random, drift)
+        bound = Drift(float(drift))
+        receiver, sender = LinkDelays(bound), LinkDelays(bound)
+        time = Fraction(0)
+        for _ in range(40):
+            time += random.randrange(1, 4 * SECOND)
+            sent = here.read(time)
+            told = receiver.reference(sent)
+            time += random.randrange(SECOND // 10, 4 * SECOND)
+            last = LinkDelays(bound)
+            for each in (sender, last):
+                each.receive_reference(told, there.read(time))
+            left = there.read(time)
+            chosen, of_last = sender.reference(left), last.reference(left)
+            without = replace(of_last, helper_lower_bound=0)
+            others = [LinkDelays(bound) for _ in range(3)]
+            time += random.randrange(SECOND // 10, 4 * SECOND)
+            now = here.read(time)
+            bounds: list[int] = []
+            for each, reference in zip(others, (chosen, of_last, without), strict=True):
+                each.receive_reference(reference, now)
+                upper = each.receive(left, now)
+                assert upper is not None
+                bounds.append(upper)
+            assert bounds[0] <= bounds[1] + ROUNDING
+            assert bounds[1] <= bounds[2]
+            tighter = [tighter[0] + (bounds[0] < bounds[1]), tighter[1] + (bounds[1] < bounds[2])]
+            receiver.receive_reference(chosen, now)
+    assert min(tighter) > 50
 
 
 def test_the_printed_sum_undershoots_where_the_division_does_not() -> None:

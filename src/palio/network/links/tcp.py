@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 _MSGPACK_SHORT_ARRAY: Final = 9  # its first four bits
 MIN_BACKOFF_SECONDS: Final = 0.1
-MAX_BACKOFF_SECONDS: Final = 10.0
+MAX_BACKOFF_SECONDS: Final = 2.0  # what a hub that is back waits for its neighbours, at most one and a half times
 _REFUSAL_SECONDS: Final = 0.2  # in which a neighbour that greeted may still refuse the link
 _WRITE_BURST_EVENTS: Final = 64  # between two checks whether the connection takes more
 log = logging.getLogger("palio.links")

@@ -337,7 +337,9 @@ class HomeInterests:
                 for home, each in known.items():
                     if each.other is None or self._is_over(home, key):
                         continue
-                    if each.is_required or not self._missing & {each.home, each.other, home}:
+                    # Settings change at the home, and a standby that is away does not hear of it.
+                    is_required = known.get(each.home, each).is_required
+                    if is_required or not self._missing & {each.home, each.other, home}:
                         self._guards[key] = each
         return self._guards
 

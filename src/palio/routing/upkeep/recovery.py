@@ -31,8 +31,7 @@ none: the buffer has only what was under way when the link broke.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 from typing import Final
 
 import msgspec
@@ -42,7 +41,6 @@ from palio.routing import codec
 from palio.routing.effects import CancelTimer, Drop, Effect, LinkRecord, NotPersisted, Send, SetTimer
 from palio.routing.messages import (
     Advertise,
-    Key,
     Resume,
     Stored,
     Subscribe,
@@ -53,9 +51,9 @@ from palio.routing.messages import (
 )
 from palio.routing.routing_tables import RoutingTables
 from palio.routing.upkeep.recovery_database import RecoveryDatabase
+from palio.routing.upkeep.table_session import TableSession, updates_of
 
 SESSION_TIMER: Final = "session "  # begin of the names of timers, which a neighbour's number follows
-_MAX_UPDATE_BYTES: Final = 16 * 1024  # of the changes in one update, where it has more than one
 _FIRST_KEPT_INTERFACE: Final = 1 << 40  # of tables without a link, above the numbers of all links
 _PROGRESS, _SUBSCRIBED, _ADVERTISED, _TOLD_SUBSCRIPTIONS, _TOLD_ADVERTISEMENTS, _UNACKNOWLEDGED = range(6)
 _PARTS: Final = range(6)
@@ -63,61 +61,6 @@ _RECEIVED_PARTS: Final = _SUBSCRIBED, _ADVERTISED
 _SENT_PARTS: Final = _TOLD_SUBSCRIPTIONS, _TOLD_ADVERTISEMENTS, _UNACKNOWLEDGED
 _encode_progress: Final = msgspec.msgpack.Encoder().encode
 _decode_progress: Final = msgspec.msgpack.Decoder(tuple[int, int, int, int]).decode
-
-
-@dataclass(slots=True)
-class TableSession:
-    """What two neighbours have told each other, as one of them knows it."""
-
-    neighbour: int
-    interface: int  # under which the tables keep what came from the neighbour
-    link: int | None = None  # while it is in use, or both ends are about to take it into use
-    sent_stream: int = 0
-    sent: int = 0  # number of the last update
-    unacknowledged: dict[int, Update] = field(default_factory=dict)
-    told_subscriptions: dict[Key, None] = field(default_factory=dict)
-    told_advertisements: dict[Key, None] = field(default_factory=dict)
-    received_stream: int = 0
-    received: int = 0  # number of the last update that was applied
-    is_resuming: bool = False  # the next updates are those that it lacks
-    owes_acknowledgement: bool = False
-    has_gap: bool = False  # an update came before its turn
-
-    def difference(self, changes: Sequence[TableChange]) -> list[TableChange]:
-        """The changes that lead from what was told to what should have been, of which there are only additions."""
-        subscriptions = {each.key for each in changes if isinstance(each, Subscribe)}
-        advertisements = {each.key for each in changes if isinstance(each, Advertise)}
-        new = [each for each in changes if not self._is_told(each)]
-        # Advertisements enclose subscriptions, as in `RoutingTables.send_updates`.
-        return [
-            *new,
-            *(Unsubscribe(key) for key in self.told_subscriptions if key not in subscriptions),
-            *(Unadvertise(key) for key in self.told_advertisements if key not in advertisements),
-        ]
-
-    def _is_told(self, change: TableChange) -> bool:
-        told = self.told_subscriptions if isinstance(change, Subscribe) else self.told_advertisements
-        return change.key in told
-
-    def can_resume(self, resume: Resume) -> bool:
-        """Whether the updates after those that a neighbour has are all in the buffer."""
-        first = self.sent - len(self.unacknowledged)
-        return resume.stream == self.sent_stream != 0 and first <= resume.received <= self.sent
-
-
-def _updates_of(changes: Sequence[TableChange]) -> Iterator[tuple[TableChange, ...]]:
-    """Changes in pieces that are not too long for one message."""
-    piece: list[TableChange] = []
-    size = 0
-    for each in changes:
-        length = len(codec.encode(each))
-        if piece and size + length > _MAX_UPDATE_BYTES:
-            yield tuple(piece)
-            piece, size = [], 0
-        piece.append(each)
-        size += length
-    if piece:
-        yield tuple(piece)
 
 
 class TableSessions:
@@ -380,7 +323,7 @@ class TableSessions:
                 # The first update of a stream is sent although it be empty: it empties what was told before.
                 if not session.sent and not own:
                     self._send_update(session, link, ())
-            for part in _updates_of(own):
+            for part in updates_of(own):
                 self._send_update(session, link, part)
 
     def _send_update(self, session: TableSession, link: int, changes: tuple[TableChange, ...]) -> None:
