@@ -5,7 +5,7 @@ from whatever Arrow can open by its address (`s3://…`, `gs://…`), and from s
 document is ever loaded whole.
 """
 
-from palio.files.document_files import DocumentFiles
+from palio.files.document_files import DocumentFiles, are_documents
 from palio.files.events import EventReader, OnError, read_events
 from palio.files.input_file import STANDARD_INPUT, FileKind, kind_of
 from palio.files.subscriptions import SubscriptionLine, is_condition_path, read_subscriptions
@@ -17,6 +17,7 @@ __all__ = [
     "FileKind",
     "OnError",
     "SubscriptionLine",
+    "are_documents",
     "is_condition_path",
     "kind_of",
     "read_events",
