@@ -121,7 +121,7 @@ def match(
         ):
             matcher, statistics = _index(console, subscriptions, subscriptions_format, language, timezone, strict)
             statistics.unseen = set(matcher.attributes)
-            _compile(matcher)
+            _compile(matcher, has_documents)
             bar_is_seen = not (as_json and sys.stdout.isatty())  # between lines of JSON it would spoil both
             with terminal.progress(console, "Matching", reader.size, bar_is_seen) as progress:
                 _run(matcher, reader, _MatchOutput(statistics, writers, columns), faults, progress)
@@ -205,11 +205,15 @@ def _add_all(
         return matcher, add_valid_subscriptions(matcher, lines, language, timezone, faults, show)
 
 
-def _compile(matcher: Matcher) -> None:
+def _compile(matcher: Matcher, has_documents: bool) -> None:
     """Compile the kernels, which takes seconds once per machine, before the first match."""
     import pyarrow as pa
 
+    from palio.matching.columnar.kernel_readiness import XML, readiness
+
     with terminal.status("Compiling for this machine"):
+        if has_documents:  # a long one takes seconds without them
+            readiness[XML].wait_until_ready()
         matcher.match({})
         matcher.match_batch(pa.record_batch({"nothing": [None]}))
 
