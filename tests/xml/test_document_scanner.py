@@ -130,6 +130,14 @@ def test_what_is_unusual_or_wrong_is_left_to_expat(data: bytes) -> None:
     assert INTERPRETED.scan(data, None, DocumentLimits()) is None
 
 
+def test_text_is_unicode_whatever_it_declares() -> None:
+    text = "\ufeff<?xml version='1.0' encoding='latin-1'?><a b='é'>€😀</a>"
+    document = parse_document(text, scanner=INTERPRETED)
+    assert contents(document) == contents(parse_document(text))
+    assert list(document.texts) == ["€😀"]
+    assert contents(parse_document(text.encode("utf-16"), scanner=INTERPRETED)) == contents(document)
+
+
 def test_limits_are_those_of_the_parser() -> None:
     for limits in (
         DocumentLimits(depth=2), DocumentLimits(depth=3), DocumentLimits(elements=3), DocumentLimits(elements=4),
