@@ -96,6 +96,9 @@ LEFT_TO_EXPAT = [
     b"<!DOCTYPE a [<!ENTITY e 'x'>]><a>&e;</a>",
     b"<!DOCTYPE a SYSTEM 'a.dtd'><a>&e;</a>",
     b"<a/><!DOCTYPE a>",
+    b"<a>" * 100_000,
+    b"<a>" + b"&#65;" * 5_000 + b"</a>",
+    b"<a>" + b"&lt;" * 5_000 + b"&lol;</a>",
     "<é/>".encode(),
     "<a>ÿ</a>".encode("utf-16"),
 ]
@@ -125,7 +128,7 @@ def test_usual_documents_are_read_as_expat_reads_them(data: bytes) -> None:
     assert contents(scanned) == contents(parse_document(data))
 
 
-@pytest.mark.parametrize("data", LEFT_TO_EXPAT)
+@pytest.mark.parametrize("data", LEFT_TO_EXPAT, ids=lambda data: repr(data[:20]))
 def test_what_is_unusual_or_wrong_is_left_to_expat(data: bytes) -> None:
     assert INTERPRETED.scan(data, None, DocumentLimits()) is None
 

@@ -45,6 +45,7 @@ _RESERVED_NAMESPACES: Final = (XML_NAMESPACE, "http://www.w3.org/2000/xmlns/")
 _ENTITIES: Final = {"lt": "<", "gt": ">", "amp": "&", "quot": '"', "apos": "'"}
 _TO_EXPAND: Final = re.compile(r"<!\[CDATA\[(.*?)\]\]>|&(?:#x([0-9A-Fa-f]+)|#([0-9]+)|([a-z]+));", re.DOTALL)
 
+_MAX_CHARACTER_REFERENCES: Final = 4_096  # beyond it Expat is faster
 _MAX_NAMES: Final = 1_024
 _MAX_KNOWN_NAMES: Final = 4_096  # of one namespace, of all documents
 _TABLE_SLOTS: Final = 4 * _MAX_NAMES
@@ -139,9 +140,10 @@ def _has_known_references(raw: bytes) -> bool:
     """Whether all references are to characters, or to the five entities of XML."""
     if b"&" not in raw:
         return True
-    if _UNKNOWN_REFERENCE.search(raw):
+    if raw.count(b"&#") > _MAX_CHARACTER_REFERENCES or _UNKNOWN_REFERENCE.search(raw):
         return False
-    for hexadecimal, decimal in _CHARACTER_REFERENCE.findall(raw):
+    for found in _CHARACTER_REFERENCE.finditer(raw):
+        hexadecimal, decimal = found.groups()
         number = int(hexadecimal, 16) if hexadecimal else int(decimal)
         is_character = number >= 0x20 or number in (9, 10, 13)
         if not is_character or 0xD800 <= number < 0xE000 or number in (0xFFFE, 0xFFFF) or number > 0x10FFFF:
