@@ -26,9 +26,9 @@ from dataclasses import asdict, dataclass
 from random import Random
 from typing import Any
 
+from harness.nitf import read_schema
 from rich.console import Console
 from rich.table import Table
-from xpath import read_schema
 
 from palio.events import Event
 from palio.filters.filter import Filter

@@ -2,7 +2,7 @@
 
     python benchmarks/spark_xpath.py --documents 20000 --patterns 10000
 
-Patterns and documents are those of `benchmarks/xpath.py`. Spark is asked some patterns in one pass over some of the
+Patterns and documents are those of `benchmarks/xml.py`. Spark is asked some patterns in one pass over some of the
 documents, and its time is scaled to all pairs of a document and a pattern; both answers are compared on these. Seconds
 are those of the clock, on local[2], best of two.
 """
@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable
 from itertools import islice
 
-from xpath import TAGS_BY_SIZE, read_schema
+from harness.nitf import TAGS_BY_SIZE, read_schema
 
 from palio import Matcher
 from palio.matching.subscription import Subscription

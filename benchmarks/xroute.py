@@ -27,10 +27,10 @@ from random import Random
 from statistics import fmean, pstdev
 from time import process_time
 
+from harness.nitf import read_schema
 from harness.report import short
 from rich.console import Console
 from rich.table import Table
-from xpath import read_schema
 
 from palio.covering.xpath_index import pattern_of
 from palio.filters.filter import Filter

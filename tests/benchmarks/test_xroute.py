@@ -6,7 +6,7 @@ from statistics import fmean
 
 import pytest
 import xroute
-from xpath import read_schema
+from harness.nitf import read_schema
 
 
 @pytest.fixture(scope="module")

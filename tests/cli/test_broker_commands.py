@@ -82,6 +82,21 @@ def test_the_rows_of_a_file_are_published_in_batches(broker: Broker, tmp_path: P
         assert [json.loads(line)["price"] for line in subscriber.end()[1].splitlines()] == list(range(2_490, 2_500))
 
 
+def test_xml_files_and_folders_are_published_as_documents(broker: Broker, tmp_path: Path) -> None:
+    (tmp_path / "feeds").mkdir()
+    for name in ("feeds/1.xml", "feeds/2.xml", "3.xml"):
+        (tmp_path / name).write_text(f"<a>{name}</a>")
+    at = ("--connect", broker.url)
+    with subscribed(broker.url, "//a", "--language", "xpath", "--count", "3", "--json") as subscriber:
+        assert command("publish", str(tmp_path / "feeds"), str(tmp_path / "3.xml"), *at)[0] == 0
+        received = [json.loads(line)["data"] for line in subscriber.end()[1].splitlines()]
+        assert received == [{"xml": f"<a>{name}</a>"} for name in ("feeds/1.xml", "feeds/2.xml", "3.xml")]
+    (tmp_path / "bad.xml").write_text("<a>")
+    code, _, said = command("publish", str(tmp_path / "bad.xml"), *at)
+    assert code == 2
+    assert "bad.xml:1: the XML document is not well-formed" in said
+
+
 @pytest.mark.parametrize("how", [(), ("--unconfirmed",)])
 def test_what_stands_before_a_line_that_cannot_be_read_is_published(broker: Broker, tmp_path: Path, how: Any) -> None:
     lines = tmp_path / "some.jsonl"

@@ -83,12 +83,27 @@ def test_xml_files_are_events_numbered_by_their_place() -> None:
     found = sorted((row["event"], row["subscription"]) for row in printed(answer))
     assert found == [(1, "a"), (3, "b"), (4, "a"), (4, "b")]
     assert "2.xml:1: skipped" in answer.stderr
-    assert printed(match("xpaths.jsonl", "1.xml", "--json")) == [{"event": 1, "subscription": "a", "subscriber": None}]
+    assert {row["path"] for row in printed(answer)} == {"1.xml", "3.xml", "4.xml.gz"}
+    only = {"event": 1, "path": "1.xml", "subscription": "a", "subscriber": None}
+    assert printed(match("xpaths.jsonl", "1.xml", "--json")) == [only]
     refused = match("xpaths.jsonl", "1.xml", "events.jsonl")
     assert refused.exit_code == 2
     assert "several files of events are XML documents" in refused.stderr
     assert "an XML file is an event" in match("1.xml", "events.jsonl").stderr
     assert "end it in .jsonl" in match("wants.jsonl", "events.jsonl", "--out", "matches.xml").stderr
+
+
+def test_a_folder_stands_for_its_xml_files_and_conditions_may_ask_for_the_path(tmp_path: Path) -> None:
+    Path("xpaths.jsonl").write_text('{"id": "b", "where": "path LIKE \'%2.xml\' AND xpath_boolean(xml, \'//b\')"}')
+    Path("feeds/old").mkdir(parents=True)
+    for name in ("feeds/1.xml", "feeds/2.xml", "feeds/old/2.xml", "feeds/read.me"):
+        Path(name).write_text("<a><b/></a>")
+    found = printed(match("xpaths.jsonl", "feeds", "--json"))
+    assert [(row["event"], row["path"]) for row in found] == [(2, "feeds/2.xml"), (3, "feeds/old/2.xml")]
+    assert match("xpaths.jsonl", "feeds/", "--out", "found.csv").exit_code == 0
+    assert Path("found.csv").read_text().splitlines()[1].startswith('2,"feeds/2.xml"')
+    Path("empty").mkdir()
+    assert "no file in it whose name ends in .xml" in match("xpaths.jsonl", "empty").stderr
 
 
 def test_conditions_ask_for_elements_and_keys_of_json() -> None:

@@ -340,7 +340,7 @@ def test_a_reader_that_went_away_is_a_broken_pipe(monkeypatch: pytest.MonkeyPatc
 def test_columns_must_be_known_and_given(tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
     for columns in ([], ["event", "event"], ["row"]):
-        with pytest.raises(ValueError, match="columns are some of event, subscription, subscriber, content"):
+        with pytest.raises(ValueError, match="columns are some of event, path, subscription, subscriber, content"):
             open_writer(path, columns=columns)
     with open_writer(path, columns=["event", "subscriber"]) as writer:
         with pytest.raises(ValueError, match="the column subscriber was announced, but is not given"):

@@ -38,6 +38,7 @@ _MAX_SHOWN_FAULTS: Final = 5  # of events, and of subscriptions
 _MAX_NAMED_ATTRIBUTES: Final = 5
 _MIN_MEASURED_EVENTS: Final = 1_000  # with fewer, starting takes most of the time
 _COLUMNS: Final = ("event", "subscription", "subscriber")
+_DOCUMENT_COLUMNS: Final = ("event", "path", "subscription", "subscriber")
 
 
 class _Refused(PalioError):
@@ -77,21 +78,21 @@ def match(
     """Match a stream of events against a file of subscriptions.
 
     SUBSCRIPTIONS and EVENTS are files of .jsonl, .json, .csv or .parquet, also .gz, .xz or .zst; - is
-    standard input. EVENTS may also be any number of .xml files, each an event with its document as the
-    attribute xml. A subscription has an id and a condition, `where`, and may have a language and a
-    subscriber. SUBSCRIPTIONS may also be a folder of files that are a condition each: .sql, .yml (Sigma),
-    and .json or .txt in the language that --language names.
+    standard input. EVENTS may also be any number of .xml files and of folders with them, each file an event
+    with its document as the attribute xml and its name as the attribute path. A subscription has an id and a
+    condition, `where`, and may have a language and a subscriber. SUBSCRIPTIONS may also be a folder of files
+    that are a condition each: .sql, .yml (Sigma), and .json or .txt in the language that --language names.
 
     \b
     Examples:
       palio match wants.jsonl events.jsonl
       palio match wants.jsonl flights.csv.gz --out matches.parquet
       palio match rules/ windows.jsonl.xz --json
-      palio match xpaths.jsonl articles/*.xml
+      palio match xpaths.jsonl articles/
       tail -f events.jsonl | palio match wants.jsonl - --json
 
-    A match is the number of an event, counted from 1, with a subscription and its subscriber. Without --json
-    and --out matches are only counted. Unreadable lines are reported and skipped.
+    A match is the number of an event, counted from 1, with a subscription and its subscriber, and the path of
+    an XML file. Without --json and --out matches are only counted. Unreadable lines are reported and skipped.
 
     \b
     Exit codes:
@@ -110,16 +111,17 @@ def match(
 
     console = terminal.messages()
     faults = _Faults(console, strict)
-    columns = (*_COLUMNS, "content") if content else _COLUMNS
+    has_documents = _have_documents(events, format)
+    columns = (*(_DOCUMENT_COLUMNS if has_documents else _COLUMNS), *(("content",) if content else ()))
     try:
         # The files are opened first: whatever can be refused is refused before a million subscriptions are read.
         with (
-            _open_events(events, format, faults) as reader,
+            _open_events(events, format, faults, has_documents) as reader,
             _writers(as_json, out, strict, columns) as writers,
         ):
             matcher, statistics = _index(console, subscriptions, subscriptions_format, language, timezone, strict)
             statistics.unseen = set(matcher.attributes)
-            _compile(matcher)
+            _compile(matcher, has_documents)
             bar_is_seen = not (as_json and sys.stdout.isatty())  # between lines of JSON it would spoil both
             with terminal.progress(console, "Matching", reader.size, bar_is_seen) as progress:
                 _run(matcher, reader, _MatchOutput(statistics, writers, columns), faults, progress)
@@ -135,11 +137,20 @@ def match(
         ctx.exit(INTERRUPTED)
 
 
-def _open_events(paths: Sequence[str], format: str | None, faults: _Faults) -> EventReader | DocumentFiles:
-    """The reader of one file of events, or of many XML documents."""
+def _have_documents(paths: Sequence[str], format: str | None) -> bool:
+    """Whether the events are XML files, or folders with them."""
+    from palio.files import are_documents
+
+    return len(paths) > 1 or (format is None and are_documents(paths[0]))
+
+
+def _open_events(
+    paths: Sequence[str], format: str | None, faults: _Faults, has_documents: bool
+) -> EventReader | DocumentFiles:
+    """The reader of one file of events, or of XML documents."""
     from palio.files import DocumentFiles, read_events
 
-    if len(paths) > 1:
+    if has_documents:
         if format is not None:
             raise click.UsageError("--format is that of one file; several files of events are XML documents.")
         return DocumentFiles(paths, faults.event)
@@ -194,11 +205,15 @@ def _add_all(
         return matcher, add_valid_subscriptions(matcher, lines, language, timezone, faults, show)
 
 
-def _compile(matcher: Matcher) -> None:
+def _compile(matcher: Matcher, has_documents: bool) -> None:
     """Compile the kernels, which takes seconds once per machine, before the first match."""
     import pyarrow as pa
 
+    from palio.matching.columnar.kernel_readiness import XML, readiness
+
     with terminal.status("Compiling for this machine"):
+        if has_documents:  # a long one takes seconds without them
+            readiness[XML].wait_until_ready()
         matcher.match({})
         matcher.match_batch(pa.record_batch({"nothing": [None]}))
 
@@ -260,14 +275,16 @@ class _MatchOutput:
             self.statistics.unseen.difference_update(attribute_names(batch))
         if not self.writers or not len(rows):
             return
-        content = None
+        content = paths = None
         if "content" in self.columns:
             events = _events(batch)
             content = [events[row] for row in rows.tolist()]
+        if "path" in self.columns:
+            paths = [str(batch[row]["path"]) for row in rows.tolist()]
         of_events = np.asarray(numbers, np.int64)[rows]
         subscribers = self.statistics.subscribers_of(subscriptions)
         for writer in self.writers:
-            writer.write(of_events, subscriptions, subscribers, content)
+            writer.write(of_events, subscriptions, subscribers, content, paths)
 
 
 @contextmanager

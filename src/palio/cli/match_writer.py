@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from palio.events import Event
 
-COLUMNS = ("event", "subscription", "subscriber", "content")
+COLUMNS = ("event", "path", "subscription", "subscriber", "content")
 _ROWS_PER_GROUP = 128 * 1024  # of Parquet, which are held in memory until the group is written
 
 
@@ -33,7 +33,7 @@ def open_writer(
 ) -> MatchWriter:
     """Open a file for matches; None or `-` is standard output, as JSON lines unless a format is given.
 
-    `columns` are some of `event`, `subscription`, `subscriber`, `content`, in the order they shall have.
+    `columns` are some of `event`, `path`, `subscription`, `subscriber`, `content`, in the order they shall have.
     """
     unknown = [name for name in columns if name not in COLUMNS]
     if unknown or not columns or len(set(columns)) != len(columns):
@@ -80,9 +80,12 @@ class MatchWriter:
         subscription: Any,
         subscriber: Any = None,
         content: Sequence[Event] | None = None,
+        path: Sequence[str] | None = None,
     ) -> None:
         """Write one piece: columns of equal length, as sequences, NumPy or Arrow arrays."""
-        given = {"event": event, "subscription": subscription, "subscriber": subscriber, "content": content}
+        given = {
+            "event": event, "path": path, "subscription": subscription, "subscriber": subscriber, "content": content,
+        }  # fmt: skip
         columns = {name: given[name] for name in self._columns}
         # Checked before the first byte: a piece that fails half-way could not be taken back.
         absent = [name for name, values in columns.items() if values is None]

@@ -7,11 +7,11 @@ import os
 import stat
 import sys
 import time
-from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Iterator
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Iterator, Sequence
 from functools import partial
 from math import inf
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Final, Literal, TypeAlias
+from typing import IO, TYPE_CHECKING, Final, Literal, NoReturn, TypeAlias
 
 import click
 
@@ -19,6 +19,7 @@ from palio.cli import terminal
 from palio.cli.common_options import BrokerLocation, broker_options, language_option
 from palio.errors import EventError, InputError, InvalidArgument, LimitReached, NotAdvertised, NotPermitted
 from palio.events import Event
+from palio.files.document_files import DocumentFiles, are_documents
 from palio.files.events import read_events
 from palio.filters.filter import Filter
 
@@ -35,41 +36,42 @@ _INCOMPLETE: Final = {
     "sent": "{} sent without confirmation; the last of them may be lost, and later ones published",
 }
 _BATCH_EVENTS: Final = 1_000
-_READ_BY_NAME: Final = frozenset(("csv", "parquet", "xml"))
+_READ_BY_NAME: Final = frozenset(("csv", "parquet"))
 _EVENTS_PER_PROGRESS_UPDATE: Final = 1_000
 _MAX_LINE_BYTES: Final = 16 * 1024 * 1024  # of a pipe; asyncio's own limit of 64 KiB is too small for events
 _STDIN: Final = "standard input"
 
 
 @click.command()
-@click.argument("event", required=False, metavar="[EVENT | FILE | -]")
+@click.argument("given", nargs=-1, metavar="[EVENT | FILE… | -]")
 @click.option("--advertise", metavar="WHERE", help="Advertise this first, in networks that route by advertisements.")
 @click.option("--unconfirmed", is_flag=True, help="Do not wait until the broker confirms the events; faster.")
 @broker_options
 def publish(
-    event: str | None,
+    given: tuple[str, ...],
     advertise: str | None,
     unconfirmed: bool,
     place: BrokerLocation,
     as_json: bool,
 ) -> None:
-    """Publish an event, or a file of them.
+    """Publish an event, or files of them.
 
     EVENT is the text of a JSON object or of an XML document. FILE has a JSON object on each line, rows of Parquet or
-    CSV, or is an XML document, by its name; - and nothing at all is standard input. The events of a file travel in
-    batches, each of which the broker takes as a whole.
+    CSV, or is an XML document, by its name; - and nothing at all is standard input. There may be several XML documents,
+    and folders of them. The events of files travel in batches, each of which the broker takes as a whole.
 
     \b
     Examples:
       palio publish '{"symbol": "ACME", "price": 120}'
       palio publish quotes.jsonl --unconfirmed
       palio publish quotes.parquet
-      palio publish article.xml
+      palio publish articles/*.xml
       tail -f quotes.jsonl | palio publish
     """
+    event = given[0] if given else None
     if event is None and sys.stdin.isatty():
         raise click.UsageError("give an event, a file of events, or pipe events in")
-    batches, events = _read(event)
+    batches, events = _read(given)
 
     async def publish_all() -> None:
         count, began = 0, time.perf_counter()
@@ -109,6 +111,10 @@ def publish(
     asyncio.run(publish_all())
 
 
+def _refuse_file(error: InputError) -> NoReturn:
+    raise error
+
+
 def _report(count: int, seconds: float, outcome: _Outcome, as_json: bool) -> None:
     """Report the number of published events: on a terminal, as JSON, and always if some are missing."""
     events = terminal.plural(count, "event")
@@ -125,8 +131,11 @@ def _is_content(event: str) -> bool:
     return event.lstrip().startswith(("{", "<"))  # a file whose name begins so can be given as ./{…
 
 
-def _read(event: str | None) -> tuple[Iterator[_Batch] | None, Iterable[Event] | AsyncIterable[Event]]:
-    """The batches of a file, or the events of an argument or a pipe, which are published as they come."""
+def _read(given: Sequence[str]) -> tuple[Iterator[_Batch] | None, Iterable[Event] | AsyncIterable[Event]]:
+    """The batches of files, or the events of an argument or a pipe, which are published as they come."""
+    event = given[0] if given else None
+    if len(given) > 1 or (event is not None and not _is_content(event) and are_documents(event)):
+        return iter(DocumentFiles(given, _refuse_file, path_attribute=None)), ()
     if event is None or event == "-":
         # A pipe is read by the event loop, which refuses regular files.
         stream = sys.stdin.buffer

@@ -11,7 +11,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from palio.files.document_files import DocumentFiles
+    from palio.files.document_files import DocumentFiles, are_documents
     from palio.files.events import EventReader, OnError, read_events
     from palio.files.input_file import STANDARD_INPUT, FileKind, kind_of
     from palio.files.subscriptions import SubscriptionLine, is_condition_path, read_subscriptions
@@ -23,6 +23,7 @@ __all__ = [
     "FileKind",
     "OnError",
     "SubscriptionLine",
+    "are_documents",
     "is_condition_path",
     "kind_of",
     "read_events",
@@ -37,6 +38,7 @@ _LAZY_MODULES = {
     "FileKind": "input_file",
     "OnError": "events",
     "SubscriptionLine": "subscriptions",
+    "are_documents": "document_files",
     "is_condition_path": "subscriptions",
     "kind_of": "input_file",
     "read_events": "events",

@@ -7,7 +7,7 @@ what is known about it; no more are, since a parsed document takes about ten tim
 from __future__ import annotations
 
 import threading
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from palio.errors import DocumentError, ParseError
 from palio.filters.text_cache import TextCache
@@ -18,6 +18,9 @@ from palio.xml.failed_step import failed_step
 from palio.xml.pattern import Pattern
 from palio.xml.reference_matcher import ReferenceMatcher
 from palio.xml.xpath_parser import parse_xpath
+
+if TYPE_CHECKING:
+    from palio.xml.document_scanner import DocumentScanner
 
 PARSER_STEPS: Final = 8.0
 """Steps that the parser takes for a character."""
@@ -45,12 +48,12 @@ pattern_of = TextCache(_parse_pattern)
 """The pattern of an XPath within a condition; a ValueError says in one line what is wrong with it."""
 
 
-def matcher_of(text: str) -> ReferenceMatcher | None:
+def matcher_of(text: str, scanner: DocumentScanner | None = None) -> ReferenceMatcher | None:
     """The document of a text; None where the text is no well-formed XML document within the limits."""
     if _last.text is text or _last.text == text:
         return _last.matcher
     try:
-        matcher = ReferenceMatcher(parse_document(text))
+        matcher = ReferenceMatcher(parse_document(text, scanner=scanner))
     except DocumentError:
         matcher = None
     _last.text, _last.matcher = text, matcher

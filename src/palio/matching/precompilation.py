@@ -150,14 +150,15 @@ def _compile_for_arrays(group: str) -> None:
         registers = expression_kernels.Registers(integers, numbers, flags, whole)
         expression_kernels.run_program(integers, numbers, leaves, registers, 0, 0, 0, 0, 0, 0)
     elif group == XML:
-        from palio.matching.xml_kernels import COMPILED_KERNELS
+        from palio.matching.xml_kernels import COMPILED_KERNELS, COMPILED_SCAN
         from palio.xml.document_parser import parse_document
+        from palio.xml.document_scanner import DocumentScanner
         from palio.xml.pattern_index import PatternIndex
         from palio.xml.xpath_parser import parse_xpath
 
         patterns = PatternIndex(COMPILED_KERNELS)
         patterns.add(parse_xpath("//a[b]/c"))
-        patterns.match(parse_document("<a><b/><c/></a>"))
+        patterns.match(parse_document("<a><b/><c/></a>", scanner=DocumentScanner(COMPILED_SCAN)))
 
 
 @contextmanager
@@ -229,9 +230,9 @@ def kernels(groups: Sequence[str] = tuple(readiness)) -> Iterator[Any]:
             if is_own and not each.targetoptions.get("no_cpython_wrapper"):
                 yield each
     if XML in groups:
-        from palio.matching.xml_kernels import COMPILED_KERNELS
+        from palio.matching.xml_kernels import COMPILED_KERNELS, COMPILED_SCAN
 
-        yield from COMPILED_KERNELS
+        yield from (*COMPILED_KERNELS, COMPILED_SCAN)
 
 
 def _numbers(kernel: Any) -> tuple[Any, ...] | None:

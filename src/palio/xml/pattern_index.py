@@ -58,7 +58,9 @@ class PatternKernels(NamedTuple):
     join_branches: Callable[..., int]
 
 
-def _interpreted(kernel: Callable[..., Any]) -> Callable[..., Any]:
+def interpreted(kernel: Callable[..., Any]) -> Callable[..., Any]:
+    """A kernel as it stands, for Python."""
+
     def call(*arguments: Any) -> Any:
         return kernel(*map(_with_python_elements, arguments))
 
@@ -74,7 +76,7 @@ def _with_python_elements(argument: Any) -> Any:
     return argument
 
 
-INTERPRETED_KERNELS: Final = PatternKernels(_interpreted(run_automaton), _interpreted(join_branches))
+INTERPRETED_KERNELS: Final = PatternKernels(interpreted(run_automaton), interpreted(join_branches))
 
 
 class PatternIndex:
@@ -131,12 +133,13 @@ class PatternIndex:
 
     def match(self, document: Document) -> list[int]:
         """The numbers of all patterns that match a document, ascending."""
-        return self.match_within(document, math.inf)[0]
+        numbers: list[int] = np.sort(self.find_within(document, math.inf)[0]).tolist()
+        return numbers
 
-    def match_within(self, document: Document, max_steps: float) -> tuple[list[int], list[int]]:
-        """The patterns that match, and those whose residuals would take more steps than that, each of them."""
+    def find_within(self, document: Document, max_steps: float) -> tuple[_Ints, list[int]]:
+        """The patterns that match, in any order, and those whose residuals would take more steps than that."""
         with self._lock:
-            found = self._run.match(document, (self._large, self._recent))
+            found = self._run.find(document, (self._large, self._recent))
             return self._check(found, document, max_steps) if self._checked else (found, [])
 
     def _enter(self, pattern: Pattern) -> int:
@@ -162,21 +165,21 @@ class PatternIndex:
         for number, pattern in self._patterns.items():
             self._large.add(pattern, number)
 
-    def _check(self, found: list[int], document: Document, max_steps: float) -> tuple[list[int], list[int]]:
+    def _check(self, found: _Ints, document: Document, max_steps: float) -> tuple[_Ints, list[int]]:
         """Those of the patterns found that match, where the index knows only a conjunction that they imply."""
         checked, patterns = self._checked, self._patterns
-        if checked.isdisjoint(found):
-            return found, []
         matcher = ReferenceMatcher(document)
-        matched: list[int] = []
+        wrong: list[int] = []
         undecided: list[int] = []
-        for each in found:
-            try:
-                if each not in checked or matcher.matches(patterns[each], max_steps):
-                    matched.append(each)
-            except TooManySteps:
-                undecided.append(each)
-        return matched, undecided
+        for place, each in enumerate(found.tolist()):
+            if each in checked:
+                try:
+                    if matcher.matches(patterns[each], max_steps):
+                        continue
+                except TooManySteps:
+                    undecided.append(each)
+                wrong.append(place)
+        return np.delete(found, wrong) if wrong else found, undecided
 
 
 class _Segment:
@@ -256,7 +259,8 @@ class _Run:
         self._entry_links: _Ints = np.zeros(_FIRST_ENTRIES, np.int32)
         self._entry_nexts: _Ints = np.zeros(_FIRST_ENTRIES, np.int32)
 
-    def match(self, document: Document, segments: Sequence[_Segment]) -> list[int]:
+    def find(self, document: Document, segments: Sequence[_Segment]) -> _Ints:
+        """The numbers of the patterns found, each once; a copy."""
         self._reserve(document)
         if self._document + len(segments) >= _REMOVED:
             self._forget_documents(segments)
@@ -266,10 +270,7 @@ class _Run:
             if not segment.is_empty:
                 self._document += 1
                 self._match_segment(document, segment)
-        found = self._found[: counters[FOUND]]
-        found.sort()
-        numbers: list[int] = found.tolist()
-        return numbers
+        return self._found[: counters[FOUND]].copy()
 
     def _match_segment(self, document: Document, segment: _Segment) -> None:
         segment.prepare()

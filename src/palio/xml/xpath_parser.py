@@ -489,12 +489,12 @@ class _XPathParser(TokenCursor):
             case _NamePart(function):
                 return self._compare_name(function, operator, right, start)
             case _Text(is_number=True) if isinstance(right, str):
-                return self._first_value(left, _value_test(operator, xpath_number(right)), start)
+                return self._first_value(left, value_test(operator, xpath_number(right)), start)
             case _Text():
-                return self._first_value(left, _value_test(operator, right), start)
+                return self._first_value(left, value_test(operator, right), start)
             case tuple():
                 self._refuse_first_only(left, start)
-                test = _value_test(operator, right)
+                test = value_test(operator, right)
                 return self._exists(tuple(end_with(path, test) for path in left), start)
         raise self._beyond(start, "a comparison of a truth value")
 
@@ -536,7 +536,8 @@ class _XPathParser(TokenCursor):
 _SELF: Final = Path((Step("self", "node"),), False)
 
 
-def _value_test(operator: str, constant: str | float) -> ValueTest | Condition:
+def value_test(operator: str, constant: str | float) -> ValueTest | Condition:
+    """The test that a value is in some relation to a constant; a condition where that is always or never so."""
     if operator not in ("=", "!="):
         # XPath compares in order as numbers only; what is no number is in no order with any.
         constant = xpath_number(constant) if isinstance(constant, str) else constant

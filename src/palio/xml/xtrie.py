@@ -11,6 +11,8 @@ the others, since the value of an element is all text in it here. And an element
 substrings end at it, in the place of the longest one and pointers to its suffixes: a name test that accepts any
 namespace makes several of them the longest.
 
+Branches match in any order, as XPath means them; `palio.xml.ordered_xtrie` is the variant for ordered trees.
+
 Costs: a document takes the number of its nodes, times the suffixes of their paths in the trie and the rows of these.
 """
 
@@ -18,7 +20,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from math import inf
-from typing import Final
+from typing import ClassVar, Final
 
 from palio.errors import InvalidArgument
 from palio.xml.document import Document
@@ -62,6 +64,9 @@ class TrieNode:
 class XTrie:
     """Patterns by number, cut into substrings."""
 
+    ends_rows_at_siblings: ClassVar[bool] = False
+    """Whether the first node of each of several branches ends a substring."""
+
     def __init__(self) -> None:
         self.rows: dict[int, Row] = {}
         self._patterns: dict[int, tuple[Pattern, list[int]]] = {}
@@ -81,7 +86,7 @@ class XTrie:
                 top = self._add_row(Row(number, NO_ROW, 0, 0, 1, (), NodeKind.DOCUMENT), rows)
                 branches = _downward(alternative.root)
                 for rank, branch in enumerate(branches, 1):
-                    self._cut(branch, number, top, 0, 0, (), rank, rows)
+                    self._cut(branch, number, top, 0, 0, (), rank, rows, len(branches) > 1)
         self._patterns[number] = pattern, rows
         return number
 
@@ -95,7 +100,7 @@ class XTrie:
 
     def match(self, document: Document) -> list[int]:
         """The numbers of all patterns that match a document, ascending."""
-        found = _Filtering(self.rows, self._root, document).run()
+        found = self._filtering(document).run()
         matcher = ReferenceMatcher(document)
         kept = []
         for number in sorted(found):
@@ -103,6 +108,9 @@ class XTrie:
             if all(map(is_exact, pattern.alternatives)) or matcher.matches(pattern):
                 kept.append(number)
         return kept
+
+    def _filtering(self, document: Document) -> Filtering:
+        return Filtering(self.rows, self._root, document)
 
     def _cut(
         self,
@@ -114,6 +122,7 @@ class XTrie:
         run: tuple[Label, ...],
         rank: int,
         rows: list[int],
+        has_siblings: bool = False,
     ) -> None:
         """Cut a pattern from a node downwards; `run` are the names before it that it continues."""
         if node.axis is Axis.DESCENDANT:
@@ -122,14 +131,14 @@ class XTrie:
         is_named = _is_named(node)
         run = (*run, (node.kind, node.name)) if is_named else ()
         branches = _downward(node)
-        if len(branches) == 1 and not node.tests:
+        if len(branches) == 1 and not node.tests and not (has_siblings and self.ends_rows_at_siblings):
             [below] = branches
             if not is_named or (below.axis is Axis.CHILD and _is_named(below)):
                 self._cut(below, pattern, parent, least, most, run, rank, rows)
                 return
         row = self._add_row(Row(pattern, parent, least, most, rank, run, node.kind, node.tests), rows)
         for place, branch in enumerate(branches, 1):
-            self._cut(branch, pattern, row, 0, 0, run, place, rows)
+            self._cut(branch, pattern, row, 0, 0, run, place, rows, len(branches) > 1)
 
     def _add_row(self, row: Row, rows: list[int]) -> int:
         number = self._next_row
@@ -156,14 +165,14 @@ def _downward(node: PatternNode) -> list[PatternNode]:
     return [branch for branch in node.branches if branch.axis <= Axis.DESCENDANT]
 
 
-class _Filtering:
+class Filtering:
     """One pass over a document."""
 
     def __init__(self, rows: dict[int, Row], root: TrieNode, document: Document) -> None:
         self._rows = rows
         self._root = root
         self._document = document
-        self._open: dict[int, dict[int, int]] = {}
+        self.open: dict[int, dict[int, int]] = {}
         """By row: the levels at which it was found on the present path, and which of its children were found."""
         self._found: set[int] = set()
 
@@ -205,7 +214,7 @@ class _Filtering:
 
     def _close(self, opened: list[int], level: int) -> None:
         for row in opened:
-            del self._open[row][level]
+            del self.open[row][level]
 
     def _next_nodes(self, nodes: list[TrieNode], kind: NodeKind, name: tuple[str, str]) -> list[TrieNode]:
         """The nodes of the trie whose substrings end at a node with that name, below a node where others end."""
@@ -229,15 +238,18 @@ class _Filtering:
                     continue
                 if not row.children:
                     self._complete(number, level)
-                elif level not in self._open.setdefault(number, {}):
-                    self._open[number][level] = 0
+                elif level not in self.open.setdefault(number, {}):
+                    self._open_row(number, level)
                     opened.append(number)
         return opened
+
+    def _open_row(self, number: int, level: int) -> None:
+        self.open[number][level] = 0
 
     def _has_parent(self, row: Row, level: int) -> bool:
         if row.parent == NO_ROW:
             return level == 0
-        above = self._open.get(row.parent, {})
+        above = self.open.get(row.parent, {})
         return any(row.least_level <= level - each <= row.most_level for each in above)
 
     def _passes(self, row: Row, node: int) -> bool:
@@ -255,9 +267,9 @@ class _Filtering:
             self._found.add(row.pattern)
             return
         parent = self._rows[row.parent]
-        for above, mask in list(self._open[row.parent].items()):
+        for above, mask in list(self.open[row.parent].items()):
             if row.least_level <= level - above <= row.most_level and not mask & 1 << row.rank:
                 mask |= 1 << row.rank
-                self._open[row.parent][above] = mask
+                self.open[row.parent][above] = mask
                 if mask.bit_count() == parent.children:
                     self._complete(row.parent, above)

@@ -45,7 +45,7 @@ XML: Final = "xml"
 _MODULES: Final = {
     PATTERNS: ("pattern_kernels", "pattern_cache_kernels", "program_kernels"),
     EXPRESSIONS: ("expression_kernels",),
-    XML: ("automaton_kernels", "join_kernels"),
+    XML: ("automaton_kernels", "join_kernels", "scan_kernels"),
 }
 """The modules of each group; all others are plain."""
 _GROUPS: Final = {module: group for group, modules in _MODULES.items() for module in modules}

@@ -1,17 +1,13 @@
-"""XML benchmark: documents against many XPath patterns, beside lxml: one compiled XPath each, and one stylesheet.
-
-    python benchmarks/xpath.py                          1k, 10k and 100k patterns; some minutes
-    python benchmarks/xpath.py --sizes 1k 10k
-    python benchmarks/xpath.py --quick                  a small run of everything
+"""Task of `benchmarks/xml.py`: documents against many XPath patterns, beside lxml.
 
 Patterns and documents are made from the NITF schema with the parameters of XNet's experiments. Documents have about 3.8
 and 60 KB. Palio parses the text of a document and matches it against all patterns. `first` is its speed on documents
-that it has not seen, while its automaton still grows; `again` is that on the same documents once more. lxml parses each
+that it has not seen, while its automaton still grows; `again` is that on the same documents once more; `matcher` is
+that of a `Matcher` with the patterns as subscriptions, from text to the ids of all that match. lxml parses each
 document and asks one compiled `boolean(XPath)` after the other, or one XSLT stylesheet that tests all of them, for as
-many documents as `--seconds` allow; no stylesheet of more than 10,000 is made. (The file cannot be called xml.py: as a
-script it would hide the package xml of Python.) All run in this process on one core, seconds are CPU seconds, and the
-answers are compared. The growth is the exponent of the time of a document by the number of patterns, from the row of
-the size before: 1 is linear.
+many documents as `--seconds` allow; no stylesheet of more than 10,000 is made. All run in this process on one core,
+seconds are CPU seconds, and the answers are compared. The growth is the exponent of the time of a document by the
+number of patterns, from the row of the size before: 1 is linear.
 """
 
 from __future__ import annotations
@@ -20,31 +16,29 @@ import argparse
 import json
 import math
 import sys
-import tarfile
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from itertools import islice
-from pathlib import Path
 from typing import Any
 
-from harness.clock import Budget, pin_to_one_core, timed
-from harness.report import figure, short
-from harness.tasks import data_folder
 from rich.console import Console
 from rich.table import Table
 
-from palio.matching.columnar.kernel_readiness import XML, readiness
-from palio.matching.xml_kernels import PATTERN_KERNELS
+from harness.clock import Budget, pin_to_one_core, timed
+from harness.nitf import TAGS_BY_SIZE, read_schema
+from harness.report import figure, short
+from palio import Matcher
+from palio.matching.columnar.kernel_readiness import PLAIN, XML, readiness
+from palio.matching.subscription import Subscription
+from palio.matching.xml_kernels import PATTERN_KERNELS, SCANNER
 from palio.workloads.xml_documents import XmlDocuments
-from palio.workloads.xml_schema import Schema, read_xsd
+from palio.workloads.xml_schema import Schema
 from palio.workloads.xpath_patterns import XPathPatterns
+from palio.xml.document import Document
 from palio.xml.document_parser import parse_document
 from palio.xml.pattern_index import PatternIndex
 from palio.xml.xpath_parser import parse_xpath
 
-ARCHIVE = "xml/news_nitf36xsd_newsmlg2_examples.tar.xz"
-SCHEMA = "nitf-3-6.xsd"
-TAGS_BY_SIZE = {"3.8 KB": 96, "60 KB": 1_500}
 ROUNDS = 3
 MAX_STYLESHEET_PATTERNS = 10_000
 
@@ -61,6 +55,9 @@ class Line:
     first_per_second: float
     again_per_second: float
     parse_microseconds: float
+    adds_per_second: float
+    """XPaths that the matcher reads and takes in, all at once."""
+    matcher_per_second: float
     growth: float | None = None
     lxml_per_second: float | None = None
     ratio: float | None = None
@@ -77,7 +74,7 @@ def main(arguments: list[str] | None = None) -> int:
         return 0
     core = pin_to_one_core()
     lines = []
-    with readiness[XML].compiling_here():
+    with readiness[PLAIN].compiling_here(), readiness[XML].compiling_here():
         for line in measure(options, schema):
             _say(f"{line.documents}, {short(line.patterns)}: {figure(line.again_per_second)} documents/s")
             lines.append(line)
@@ -86,19 +83,6 @@ def main(arguments: list[str] | None = None) -> int:
     else:
         _show(lines, f"one core ({core}), CPU time; again: best of {ROUNDS} rounds")
     return 1 if any(line.note.startswith("differ") for line in lines) else 0
-
-
-def read_schema() -> Schema | None:
-    """The schema of NITF, or None where there is no data."""
-    folder = data_folder()
-    if folder is None or not (folder / ARCHIVE).exists():
-        return None
-    with tarfile.open(folder / ARCHIVE) as archive:
-        for member in archive:
-            file = archive.extractfile(member) if Path(member.name).name == SCHEMA else None
-            if file is not None:
-                return read_xsd(file.read(), "nitf")
-    return None
 
 
 def measure(options: argparse.Namespace, schema: Schema) -> Iterator[Line]:
@@ -111,11 +95,18 @@ def measure(options: argparse.Namespace, schema: Schema) -> Iterator[Line]:
     for size in options.sizes:
         _say(f"{short(size)} patterns: parsing …")
         patterns = [parse_xpath(text) for text in texts[:size]]
+        matcher = Matcher()
+        with timed() as adding:
+            matcher.add_many(
+                (f"{place}", Subscription(f"{place}", text, "xpath")) for place, text in enumerate(texts[:size])
+            )
         for label, documents in workloads.items():
             index = PatternIndex(PATTERN_KERNELS)
             index.add_many(patterns)
-            index.match(parse_document("<warm-up/>"))
+            index.match(_parse(b"<warm-up/>"))
             line, answers = _measure_palio(index, label, size, documents)
+            line.adds_per_second = size / adding.seconds
+            _measure_matcher(line, matcher, documents, answers)
             if label in before:
                 slower = before[label].again_per_second / line.again_per_second
                 line.growth = math.log(slower) / math.log(size / before[label].patterns)
@@ -126,16 +117,16 @@ def measure(options: argparse.Namespace, schema: Schema) -> Iterator[Line]:
 
 def _measure_palio(index: PatternIndex, label: str, size: int, documents: list[bytes]) -> tuple[Line, list[list[int]]]:
     with timed() as first:
-        answers = [index.match(parse_document(document)) for document in documents]
+        answers = [index.match(_parse(document)) for document in documents]
     again, parsing = math.inf, math.inf
     for _ in range(ROUNDS):
         with timed() as watch:
             for document in documents:
-                index.match(parse_document(document))
+                index.match(_parse(document))
         again = min(again, watch.seconds)
         with timed() as watch:
             for document in documents:
-                parse_document(document)
+                _parse(document)
         parsing = min(parsing, watch.seconds)
     count = len(documents)
     line = Line(
@@ -146,8 +137,28 @@ def _measure_palio(index: PatternIndex, label: str, size: int, documents: list[b
         first_per_second=count / first.seconds,
         again_per_second=count / again,
         parse_microseconds=parsing / count * 1e6,
+        adds_per_second=math.nan,
+        matcher_per_second=math.nan,
     )
     return line, answers
+
+
+def _parse(document: bytes) -> Document:
+    return parse_document(document, scanner=SCANNER)
+
+
+def _measure_matcher(line: Line, matcher: Matcher, documents: list[bytes], answers: list[list[int]]) -> None:
+    events = [{"xml": document.decode()} for document in documents]
+    found = [sorted(map(int, matcher.match(event))) for event in events]
+    if found != answers:
+        line.note = "differ from those of the matcher"
+    seconds = math.inf
+    for _ in range(ROUNDS):
+        with timed() as watch:
+            for event in events:
+                matcher.match(event)
+        seconds = min(seconds, watch.seconds)
+    line.matcher_per_second = len(events) / seconds
 
 
 def _measure_lxml(
@@ -171,7 +182,8 @@ def _measure_lxml(
                 break
     line.lxml_per_second = done / watch.seconds
     line.ratio = line.again_per_second / line.lxml_per_second
-    line.note = f"differ on {different} of {done} documents" if different else f"equal on {done} documents"
+    if not line.note:
+        line.note = f"differ on {different} of {done} documents" if different else f"equal on {done} documents"
     if len(texts) <= MAX_STYLESHEET_PATTERNS:
         _measure_stylesheet(line, texts, documents, answers, seconds)
 
@@ -204,15 +216,33 @@ def _measure_stylesheet(
 
 def _show(lines: list[Line], caption: str) -> None:
     table = Table(title="XPath patterns over XML documents", caption=caption, title_justify="left")
-    for header in ("documents", "patterns", "bytes", "matches", "first/s", "again/s", "parse µs", "growth"):
+    for header in (
+        "documents",
+        "patterns",
+        "bytes",
+        "matches",
+        "first/s",
+        "again/s",
+        "parse µs",
+        "adds/s",
+        "matcher/s",
+        "growth",
+    ):
         table.add_column(header, justify="right", no_wrap=True)
     for header in ("lxml/s", "× lxml", "XSLT/s", "answers"):
         table.add_column(header, justify="right", no_wrap=True)
     for line in lines:
         values = (line.bytes, line.matches, line.first_per_second, line.again_per_second, line.parse_microseconds)
-        rest = (line.growth, line.lxml_per_second, line.ratio, line.stylesheet_per_second)
+        rest = (
+            line.adds_per_second,
+            line.matcher_per_second,
+            line.growth,
+            line.lxml_per_second,
+            line.ratio,
+            line.stylesheet_per_second,
+        )
         table.add_row(line.documents, short(line.patterns), *map(figure, values), *map(figure, rest), line.note)
-    Console(width=None if sys.stdout.isatty() else 150).print(table)
+    Console(width=None if sys.stdout.isatty() else 165).print(table)
 
 
 def _options(arguments: list[str] | None) -> argparse.Namespace:
