@@ -13,8 +13,9 @@ from typing import Any
 import pytest
 
 import palio
-from palio.cli.peer import MAPPING_NAMES
+from palio.cli.peer import MAPPING_NAMES, OVERLAY_NAMES
 from palio.network.client.broker import Broker
+from palio.peers.communities.overlays import OVERLAYS
 from palio.peers.rendezvous_mappings import ANY_ATTRIBUTE, MAPPINGS
 from tests.network.processes import Peer, command, running
 from tests.network.running import run
@@ -110,6 +111,8 @@ def test_the_mapping_of_a_ring_is_chosen_by_samples_and_refused_where_it_differs
         (("--mapping", "similar"), "is not one of"),
         (("--join", "nowhere:port"), "a port is a number"),
         (("--replicas", "0"), "is not in the range"),
+        (("--replicas", "3", "--join", "127.0.0.1:1"), "a peer that joins one has as many as that"),
+        (("--mapping", "containment", "--replicas", "3"), "a containment overlay stores nothing for others"),
         (("--listen", "palio://0.0.0.0:0"), "no TLS"),
     ],
 )
@@ -121,6 +124,7 @@ def test_wrong_arguments_are_explained(arguments: tuple[str, ...], reason: str) 
 
 def test_the_mappings_of_the_help_are_those_that_there_are() -> None:
     assert set(MAPPING_NAMES) == {"auto", ANY_ATTRIBUTE, *MAPPINGS}
+    assert OVERLAY_NAMES == OVERLAYS
 
 
 @pytest.mark.deep

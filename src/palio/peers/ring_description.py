@@ -1,4 +1,5 @@
-"""Description of a ring: what all its peers must agree on, and a newcomer gets from the peer that it joins by.
+"""Description of a ring or an overlay: what all its peers agree on, and a newcomer gets from the peer that it joins by.
+it joins by.
 
 A mapping is described by what it is made of: its name, its attributes, and a sample of events and conditions. Every
 peer makes the same cells of them. A table of cells would have to be checked for consistency; samples are read as any
@@ -15,6 +16,8 @@ from msgspec import Meta, Struct
 
 from palio.events import Event
 from palio.filters.filter import Filter
+from palio.peers.communities.overlays import OVERLAYS, Overlay
+from palio.peers.communities.settings import CommunitySettings
 from palio.peers.key_space import KeySpace
 from palio.peers.mapping_choice import choose_ring_mapping
 from palio.peers.peer import PeerSettings
@@ -26,13 +29,14 @@ RING_BITS: Final = 64
 MAX_SAMPLED: Final = 1_000  # events, and as many conditions
 CELLS_PER_PEER: Final = 4  # of an attribute: with fewer cells than peers, some peers would never own a key
 _DEFAULT_CELLS: Final = 4_096
+_PATIENCE_PERIODS: Final = 5.0  # of maintenance, that a search for neighbours takes at most
 _Item = TypeVar("_Item")
 
 _Seconds = Annotated[float, Meta(gt=0, le=10 * 365 * 86_400)]
 
 
 class RingDescription(Struct, frozen=True, array_like=True):
-    """A ring's mapping and the settings that all its peers share."""
+    """A ring's mapping, or the name of a semantic overlay, and the settings that all its peers share."""
 
     mapping: str = ANY_ATTRIBUTE
     attributes: Annotated[tuple[str, ...], Meta(max_length=1_000)] = ()
@@ -45,6 +49,15 @@ class RingDescription(Struct, frozen=True, array_like=True):
     retry: _Seconds = 2.0
     lease: _Seconds = 60.0
     durable_lease: _Seconds = 7 * 86_400.0
+
+    @property
+    def overlay(self) -> Overlay | None:
+        """The semantic overlay that this is, if it is no ring."""
+        return self.mapping if self.mapping in OVERLAYS else None  # type: ignore[return-value]
+
+    @property
+    def community_settings(self) -> CommunitySettings:
+        return CommunitySettings(period=self.period, patience=_PATIENCE_PERIODS * self.period)
 
     @property
     def settings(self) -> PeerSettings:

@@ -21,6 +21,7 @@ from palio.network.channel import Channel
 from palio.network.links.tcp import connect_failure
 from palio.network.peers.wire import (
     MAX_REFERENCES,
+    AnyMessage,
     PeerHello,
     PeerMessage,
     PeerReference,
@@ -29,9 +30,9 @@ from palio.network.peers.wire import (
     decode_answer,
     decode_message,
     dialled_address,
+    mentioned,
 )
 from palio.network.protocol import Goodbye
-from palio.peers.messages import Message, mentioned
 
 log = logging.getLogger("palio.peers")
 MAX_CONNECTIONS: Final = 256  # that a peer dialled; the one that was used least recently is closed
@@ -84,9 +85,9 @@ class AddressBook:
 class PeerEvents(Protocol):
     """What connections report."""
 
-    def on_message(self, sender: int, message: Message) -> None: ...
+    def on_message(self, sender: int, message: AnyMessage) -> None: ...
 
-    def on_unreachable(self, to: int, message: Message) -> None: ...
+    def on_unreachable(self, to: int, message: AnyMessage) -> None: ...
 
 
 class _Dialled:
@@ -97,7 +98,7 @@ class _Dialled:
         self.pool = pool
         self.channel: Channel | None = None
         self.is_greeted = False
-        self.waiting: list[Message] = []
+        self.waiting: list[AnyMessage] = []
         self.known: set[int] = {to}  # positions whose references the other end has
         self.reason = "no answer"
 
@@ -117,7 +118,7 @@ class _Dialled:
                 for message in waiting:
                     self.send(message)
 
-    def send(self, message: Message) -> None:
+    def send(self, message: AnyMessage) -> None:
         if not self.is_greeted or self.channel is None:
             self.waiting.append(message)
             return
@@ -166,7 +167,7 @@ class PeerConnections:
     def __len__(self) -> int:
         return len(self._dialled)
 
-    def send(self, to: int, message: Message) -> None:
+    def send(self, to: int, message: AnyMessage) -> None:
         """Send a message; where that fails, `on_unreachable` is called in a later turn of the loop."""
         if self._is_closed:
             return

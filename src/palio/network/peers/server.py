@@ -25,8 +25,8 @@ from palio.network.backoff import Backoff
 from palio.network.channel import Channel
 from palio.network.links.tcp import MAX_BACKOFF_SECONDS, MIN_BACKOFF_SECONDS, connect_failure
 from palio.network.peers.connections import Accepted, AddressBook, PeerConnections, ask_ring
+from palio.network.peers.drivers import CommunityDriver, PeerDriver, RingDriver
 from palio.network.peers.host import PeerHost
-from palio.network.peers.ring_driver import RingDriver
 from palio.network.peers.wire import (
     PeerHello,
     PeerReference,
@@ -39,6 +39,9 @@ from palio.network.server.host import Host
 from palio.network.server.process import Server
 from palio.network.server.settings import Settings
 from palio.network.store.interface import Store
+from palio.peers.communities.community_peer import CommunityPeer
+from palio.peers.communities.event_sample import EventSample
+from palio.peers.communities.overlays import member_maker
 from palio.peers.peer import Peer
 from palio.peers.ring_description import RingDescription, decode_description
 from palio.routing import codec
@@ -80,7 +83,7 @@ class PeerServer(Server):
             raise InvalidArgument("peers speak over TCP and TLS, not over datagrams")
         super().__init__(settings, store)
         self.ring_settings = ring
-        self.ring: RingDriver | None = None
+        self.ring: PeerDriver | None = None
         self._description: RingDescription | None = None
         self._connections: PeerConnections | None = None
         self._accepted: set[Channel] = set()
@@ -145,10 +148,10 @@ class PeerServer(Server):
         while True:
             self._remember()
             await asyncio.sleep(_REMEMBER_SECONDS)
-            if self.ring is not None and not self.ring.peer.membership.is_member:
+            if self.ring is not None and not self.ring.is_member:
                 await self._find_contact(contacts, self.ring)
 
-    async def _find_contact(self, contacts: list[Address], ring: RingDriver) -> None:
+    async def _find_contact(self, contacts: list[Address], ring: PeerDriver) -> None:
         """Name another peer to join by: the one that answered first may have crashed since."""
         for contact in contacts:
             try:
@@ -157,10 +160,10 @@ class PeerServer(Server):
             except (OSError, ssl.SSLError, TimeoutError, PalioError):
                 continue
             self._book.learn((welcome.reference,))
-            ring.peer.add_contact(welcome.reference.position)
+            ring.add_contact(welcome.reference.position)
 
     def _found(self, description: RingDescription) -> None:
-        self._make_ring(description).found_ring()
+        self._make_ring(description).found()
         log.info("ring founded", extra={"mapping": description.mapping})
 
     def _join(self, welcome: PeerWelcome) -> None:
@@ -177,8 +180,7 @@ class PeerServer(Server):
         self._make_ring(description).join(welcome.reference.position)
         log.info("joining", extra={"peer": welcome.reference.address, "mapping": description.mapping})
 
-    def _make_ring(self, description: RingDescription) -> RingDriver:
-        peer = Peer(self.reference.position, description.key_space(), description.settings, self.incarnation)
+    def _make_ring(self, description: RingDescription) -> PeerDriver:
         events = _Events(self)
         self._connections = PeerConnections(
             self._book,
@@ -190,7 +192,15 @@ class PeerServer(Server):
         )
         self._description = description
         steps = self.settings.limits.call_steps
-        self.ring = RingDriver(peer, self._connections, self.host.deliver_from_ring, steps)
+        node, carried = self.reference.position, (self._connections, self.host.deliver_from_ring, steps)
+        overlay = description.overlay
+        if overlay is None:
+            peer = Peer(node, description.key_space(), description.settings, self.incarnation)
+            self.ring = RingDriver(peer, *carried)
+        else:
+            make_member = member_maker(overlay, EventSample(description.events))
+            member_host = CommunityPeer(node, make_member, description.community_settings)
+            self.ring = CommunityDriver(member_host, overlay, *carried)
         self.host.open_ring(self.ring)
         return self.ring
 
@@ -274,7 +284,7 @@ class PeerServer(Server):
         found["ring"] = {"is_member": False} if self.ring is None else self._describe_ring(self.ring)
         return found
 
-    def _describe_ring(self, ring: RingDriver) -> dict[str, Any]:
+    def _describe_ring(self, ring: PeerDriver) -> dict[str, Any]:
         assert self._connections is not None
         return {
             **ring.describe(),

@@ -6,7 +6,7 @@ other one only receives: what goes to a peer goes over a connection to the addre
 
 from __future__ import annotations
 
-from typing import Annotated, Final
+from typing import Annotated, Final, TypeAlias, get_args
 
 from msgspec import Meta, Struct
 
@@ -14,7 +14,8 @@ from palio.errors import InvalidArgument, WireError
 from palio.network.addresses import Address
 from palio.network.protocol import MAX_TOKEN_LENGTH, PEER_HELLO, VERSION, Goodbye, Ping
 from palio.network.security.tls import is_loopback
-from palio.peers.messages import Message
+from palio.peers import messages as ring_messages
+from palio.peers.communities import messages as community_messages
 from palio.peers.ring import Ring
 from palio.peers.ring_description import RING_BITS
 from palio.routing import codec
@@ -22,7 +23,10 @@ from palio.routing import codec
 MAX_ADDRESS_LENGTH: Final = 300
 MAX_REFERENCES: Final = 1_024  # of peers, in one message
 
+AnyMessage: TypeAlias = ring_messages.Message | community_messages.Message
+
 _RING: Final = Ring(RING_BITS)
+_RING_MESSAGES: Final = frozenset(get_args(ring_messages.Message))
 
 
 class PeerReference(Struct, frozen=True, array_like=True):
@@ -63,13 +67,19 @@ class PeerMessage(Struct, frozen=True, array_like=True, tag=72):
 
     to: int
     sender: int
-    message: Message
+    message: AnyMessage
     references: Annotated[tuple[PeerReference, ...], Meta(max_length=MAX_REFERENCES)] = ()
 
 
 decode_hello = codec.reader(PeerHello)
 decode_answer = codec.reader(PeerWelcome | Ping | Goodbye)
 decode_message = codec.reader(PeerMessage)
+
+
+def mentioned(message: AnyMessage) -> set[int]:
+    """The peers that a message names: whoever gets it may want to send to them."""
+    of_ring = type(message) in _RING_MESSAGES
+    return ring_messages.mentioned(message) if of_ring else community_messages.mentioned(message)  # type: ignore[arg-type]
 
 
 def check_version(version: int) -> None:
