@@ -88,6 +88,16 @@ class InterestStore:
         shared = (key for key in occurrence.keys if any(_is_under(key, arc) for arc in arcs))
         return next((key for key in shared if contains(owned, self._keys.position_of(key))), None)
 
+    def agent_of(self, id: str, occurrence: Occurrence, owned: Runs) -> int | None:
+        """The middle of the range of keys under which an event and a subscription meet here (Baldoni et al. §4.4)."""
+        for key in occurrence.keys:
+            if not contains(owned, self._keys.position_of(key)):
+                continue
+            for arc in self._interests[id].arcs:
+                if _is_under(key, arc):
+                    return self._keys.middle_of(arc)
+        return None
+
     def replace(self, keys: Runs, interests: Iterable[Interest], now: float) -> None:
         """Take over all interests with some of these keys; those that have no others, and are not among them, go."""
         given = {each.id: each for each in interests}

@@ -9,6 +9,7 @@ from palio.peers.key_space import KeySpace
 from palio.peers.messages import (
     AskInterests,
     Cast,
+    Collect,
     Copies,
     Digest,
     Interest,
@@ -36,6 +37,9 @@ def check_message(keys: KeySpace, message: Message) -> None:
                 _check_interests(keys, (message.payload,))
             elif isinstance(message.payload, Occurrence):
                 _check_keys(keys, message.payload.keys)
+        case Collect():
+            if not all(0 <= (each.agent or 0) < size and each.steps >= 0 for each in message.entries):
+                raise WireError("a way to an agent that is not on the ring")
         case Taken():
             _check_runs(message.keys, size)
         case Digest() if not 0 <= message.low < size:

@@ -161,7 +161,36 @@ class Notification(Struct, frozen=True, array_like=True, tag=17):
 
 
 class Notified(Struct, frozen=True, array_like=True, tag=18):
-    number: int
+    """The receiver's notifications of these numbers are done."""
+
+    numbers: tuple[int, ...]
+
+
+class Notifications(Struct, frozen=True, array_like=True, tag=42):
+    """Notifications that were held back together."""
+
+    notifications: tuple[Notification, ...]
+
+
+class Collected(Struct, frozen=True, array_like=True):
+    """A notification on its way to the `agent`, the node in the middle of its subscription's keys, after some steps."""
+
+    subscriber: int
+    agent: int | None
+    steps: int
+    notification: Notification
+
+
+class Collect(Struct, frozen=True, array_like=True, tag=43):
+    """Notifications that the receiver is nearer to the agents of; it answers by their numbers."""
+
+    entries: tuple[Collected, ...]
+
+
+class Undelivered(Struct, frozen=True, array_like=True, tag=44):
+    """The subscribers of these notifications, which the sender has taken over, cannot be reached."""
+
+    numbers: tuple[int, ...]
 
 
 class Released(Struct, frozen=True, array_like=True, tag=41):
@@ -186,6 +215,9 @@ Message: TypeAlias = (
     | Copies
     | Notification
     | Notified
+    | Notifications
+    | Collect
+    | Undelivered
     | Released
 )
 
@@ -251,6 +283,8 @@ def mentioned(message: Message) -> set[int]:
         case Transfer():
             found = {each.subscriber for each in message.interests}
             return found if message.predecessor is None else found | {message.predecessor}
+        case Collect():
+            return {each.subscriber for each in message.entries}
         case Replicate() | Copies() | AskInterests():
             return {each.subscriber for each in message.interests}
     return set()

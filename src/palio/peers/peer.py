@@ -12,7 +12,8 @@ subscription is renewed: by the same peer, or by one that has come back at anoth
 
 from __future__ import annotations
 
-from collections import OrderedDict, deque
+from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -21,15 +22,16 @@ from msgspec.structs import replace
 from palio.events import Event
 from palio.filters.filter import Filter
 from palio.peers.chord import Membership, lookup
+from palio.peers.deliveries import Deliveries
 from palio.peers.interest_store import InterestStore
 from palio.peers.key_space import KeySpace
 from palio.peers.messages import (
     AskInterests,
     AskNeighbours,
     Cast,
+    Collect,
     Confirmed,
     Copies,
-    Deliver,
     Digest,
     Effect,
     Failed,
@@ -40,6 +42,7 @@ from palio.peers.messages import (
     Message,
     Neighbours,
     Notification,
+    Notifications,
     Notified,
     Notify,
     Occurrence,
@@ -52,14 +55,16 @@ from palio.peers.messages import (
     Taken,
     Transfer,
     Transferred,
+    Undelivered,
     identity,
 )
 from palio.peers.multicast import split_keys
+from palio.peers.notification_buffer import MAX_COLLECT_STEPS, NotificationBuffer
 from palio.peers.ring import Runs, intersect_runs, subtract_runs, union_runs
 
 _UPKEEP_TIMER: Final = "upkeep"
 _RETRY_TIMER: Final = "retry "
-_MAX_REMEMBERED_EVENTS: Final = 16_384  # of one subscription, by which repeated ones are recognised
+_FLUSH_TIMER: Final = "flush"
 _COPY_GRACE_PERIODS: Final = 20  # of maintenance, in which the owner of a copy has not been heard of
 _NEW_ARC_PERIODS: Final = 4  # in which the owner of an arc asks those with copies for what it may lack
 _RELEASE_WINDOW_EVENTS: Final = 64  # kept events of one subscription that are under way to its peer
@@ -76,6 +81,13 @@ class PeerSettings:
     attempts: int = 20
     lease: float = 60.0  # of a subscription; it is renewed after a third of it
     durable_lease: float = 7 * 86_400.0  # of a durable one, whose peer may be away
+    buffer: float = 0.0  # in which notifications are held back, to be sent together
+    collects: bool = False  # whether those of one subscription are collected by the node in the middle of its keys
+
+    @property
+    def patience(self) -> float:
+        """After which keys without an answer are asked for again, however long notifications are held back."""
+        return self.retry + self.buffer * (MAX_COLLECT_STEPS + 2 if self.collects else 2)
 
 
 @dataclass(slots=True)
@@ -98,15 +110,6 @@ class _Work:
     waiting: set[int] = field(default_factory=set)  # numbers of messages without an answer
 
 
-@dataclass(slots=True)
-class _Delivery:
-    """An event that whoever runs this peer is storing, with those who wait for that: sender and number."""
-
-    ids: tuple[str, ...]
-    event: Event
-    waiting: list[tuple[int, int]]
-
-
 class Peer:
     """One peer. Every call appends to `effects`, which whoever runs it carries out and clears."""
 
@@ -119,12 +122,11 @@ class Peer:
         self.membership = Membership(keys.ring, node, settings.successors, self.effects)
         self.store = InterestStore(keys)
         self._mine: dict[str, Interest] = {}
-        self._had: dict[str, OrderedDict[str, None]] = {}
+        self._deliveries = Deliveries(self.effects, self._number, self._answer_notification)
+        self._buffer = NotificationBuffer()
         self._renew_at: dict[str, float] = {}
         self._requests: dict[int, _Request] = {}
         self._works: dict[int, _Work] = {}
-        self._deliveries: dict[int, _Delivery] = {}  # by receipt
-        self._delivering: dict[tuple[str, str], int] = {}  # receipts, by ids of subscription and event
         self._releasing: dict[int, tuple[str, str]] = {}  # numbers of notifications of kept events
         self._next_number = incarnation << 32
         self._digested: dict[int, tuple[int, float]] = {}  # arcs of which this peer has copies: low end, and last heard
@@ -134,6 +136,8 @@ class Peer:
         self._released_before = 0  # numbers up to this one are of an earlier round of maintenance
         self._contacts: deque[int] = deque()
         self._place_request: int | None = None
+        self._checked_at = 0.0  # when what was taken over before was given up
+        self._checked_number = 0
         self._now = 0.0
 
     # What this peer's own client asks for
@@ -163,6 +167,7 @@ class Peer:
         """Hand over what this peer stores, and leave the ring; durable subscriptions stay."""
         for id in [id for id, each in self._mine.items() if not each.durable]:
             self.unsubscribe(id)
+        self._flush(lambda agent: None)
         low = self.membership.predecessor
         arc = self.keys.ring.arc(self.node if low is None else low, self.node)
         self.membership.leave(*self.store.stored(arc))
@@ -174,13 +179,14 @@ class Peer:
         arcs = self.keys.arcs_of(wanted)
         interest = Interest(id, self._number(), self.node, wanted, arcs, lease, durable=durable)
         self._mine[id] = interest
-        self._had.setdefault(id, OrderedDict())
+        self._deliveries.begin(id)
         return self._install(interest)
 
     def unsubscribe(self, id: str) -> int:
         """End a subscription; nothing of it is delivered any more."""
         before = self._mine.pop(id)
-        self._had.pop(id), self._renew_at.pop(id, None)
+        self._deliveries.end(id)
+        self._renew_at.pop(id, None)
         ended = replace(before, version=self._number(), lease_seconds=self.settings.lease, has_ended=True)
         return self._request(ended, self.keys.positions_of(ended.arcs))
 
@@ -207,8 +213,10 @@ class Peer:
                     self._send(sender, Replicated(message.number))
                     for each in membership.nodes_since(sender):
                         self._send(each, Replicate(0, message.interests, message.kept))
-            case Replicated() | Notified():
+            case Replicated():
                 self._on_answer(message.number)
+            case Notification() | Notifications() | Notified() | Collect() | Undelivered():
+                self._on_notification(sender, message)
             case Digest():
                 self._digested[sender] = message.low, now
                 arc = self.keys.ring.arc(message.low, sender)
@@ -224,8 +232,22 @@ class Peer:
                 self.store.kept.replace(arc, message.kept)
             case Released():
                 self.store.kept.remove(message.pairs)
+
+    def _on_notification(
+        self, sender: int, message: Notification | Notifications | Notified | Collect | Undelivered
+    ) -> None:
+        match message:
             case Notification():
-                self._on_notification(sender, message)
+                self._deliveries.on_notification(sender, message)
+            case Notifications():
+                for notification in message.notifications:
+                    self._deliveries.on_notification(sender, notification)
+            case Notified():
+                self._on_notified(message.numbers)
+            case Collect():
+                self._on_collect(sender, message)
+            case Undelivered():
+                self._on_undelivered(message.numbers)
 
     def _on_membership(
         self, sender: int, message: AskNeighbours | Neighbours | Notify | Transfer | Transferred | Leave
@@ -256,6 +278,12 @@ class Peer:
                 self._forward(message, message.keys)
             case Notification():
                 self._on_subscriber_away(message)
+            case Notifications():
+                for each in message.notifications:
+                    self._on_subscriber_away(each)
+            case Collect():
+                for entry in message.entries:  # its subscriber is told from here
+                    self._hold_back(entry.subscriber, None, entry.notification)
             case Replicate():
                 self._on_answer(message.number)  # the copy is made elsewhere by the next digest
 
@@ -263,6 +291,8 @@ class Peer:
         self._now = now
         if name == _UPKEEP_TIMER:
             self._maintain()
+        elif name == _FLUSH_TIMER:
+            self._flush(self._next_step)
         else:
             self._retry(int(name.removeprefix(_RETRY_TIMER)))
 
@@ -274,7 +304,7 @@ class Peer:
             self.effects.append(Confirmed(number))  # a condition that can never match has no keys
             return number
         self._requests[number] = _Request(payload, keys, finger)
-        self.effects.append(SetTimer(f"{_RETRY_TIMER}{number}", self.settings.retry, upkeep=True))
+        self.effects.append(SetTimer(f"{_RETRY_TIMER}{number}", self.settings.patience, upkeep=True))
         self._on_cast(Cast(keys, payload, self.node, number, self.node, False, 0))
         return number
 
@@ -290,7 +320,7 @@ class Peer:
             del self._requests[number]
             self.effects.append(Failed(number, request.keys))
             return
-        self.effects.append(SetTimer(f"{_RETRY_TIMER}{number}", self.settings.retry, upkeep=True))
+        self.effects.append(SetTimer(f"{_RETRY_TIMER}{number}", self.settings.patience, upkeep=True))
         self._on_cast(Cast(request.keys, request.payload, self.node, number, self.node, False, 0))
 
     def _on_cast(self, cast: Cast) -> None:
@@ -336,9 +366,18 @@ class Peer:
             self._release(payload.id)
         elif isinstance(payload, Occurrence):
             for subscriber, ids in self.store.matches(payload, keys).items():
-                self._notify(subscriber, Notification(self._begin(work), tuple(ids), payload.event))
+                for agent, some in self._by_agent(ids, payload, keys).items():
+                    self._notify(subscriber, Notification(self._begin(work), tuple(some), payload.event), agent)
         if not work.waiting:
             self._answer(work)
+
+    def _by_agent(self, ids: list[str], occurrence: Occurrence, keys: Runs) -> dict[int | None, list[str]]:
+        if not (self.settings.buffer and self.settings.collects):
+            return {None: ids}
+        found: dict[int | None, list[str]] = {}
+        for id in ids:
+            found.setdefault(self.store.agent_of(id, occurrence, keys), []).append(id)
+        return found
 
     def _begin(self, work: _Work) -> int:
         """The number of a message on whose answer some work waits."""
@@ -352,6 +391,7 @@ class Peer:
         if pair is not None:
             self._on_released(pair)
             return
+        self._buffer.forget(number)
         work = self._works.pop(number, None)
         if work is None:
             return
@@ -410,59 +450,77 @@ class Peer:
 
     # Notifications
 
-    def _notify(self, subscriber: int, message: Notification) -> None:
+    def _notify(self, subscriber: int, message: Notification, agent: int | None = None) -> None:
         if subscriber == self.node:
-            self._on_notification(subscriber, message)
+            self._deliveries.on_notification(subscriber, message)
+        elif self.settings.buffer:
+            self._hold_back(subscriber, agent, message)
         else:
             self._send(subscriber, message)
 
-    def _on_notification(self, sender: int, message: Notification) -> None:
-        new: list[str] = []
-        receipt = None
-        for id in message.ids:
-            had = self._had.get(id)
-            if had is None or identity(message.event) in had:
-                continue
-            receipt = self._delivering.get((id, identity(message.event)), receipt)
-            if (id, identity(message.event)) not in self._delivering:
-                new.append(id)
-        if new:
-            receipt = self._number()
-            self._deliveries[receipt] = _Delivery(tuple(new), message.event, [(sender, message.number)])
-            self._delivering.update(((id, identity(message.event)), receipt) for id in new)
-            self.effects.append(Deliver(receipt, tuple(new), message.event))
-        elif receipt is not None:
-            self._deliveries[receipt].waiting.append((sender, message.number))
-        else:
-            self._answer_notification(sender, message.number)
-
     def on_delivered(self, receipt: int) -> None:
         """Whoever runs this peer has stored an event that it was to deliver."""
-        delivery = self._end_delivery(receipt)
-        for id in delivery.ids:
-            had = self._had.get(id)
-            if had is not None:
-                had[identity(delivery.event)] = None
-                if len(had) > _MAX_REMEMBERED_EVENTS:
-                    had.popitem(last=False)
-        for sender, number in delivery.waiting:
-            self._answer_notification(sender, number)
+        self._deliveries.on_delivered(receipt)
 
     def on_refused(self, receipt: int) -> None:
         """Whoever runs this peer could not store an event: it comes again."""
-        self._end_delivery(receipt)
-
-    def _end_delivery(self, receipt: int) -> _Delivery:
-        delivery = self._deliveries.pop(receipt)
-        for id in delivery.ids:
-            del self._delivering[id, identity(delivery.event)]
-        return delivery
+        self._deliveries.on_refused(receipt)
 
     def _answer_notification(self, sender: int, number: int) -> None:
         if sender == self.node:
-            self._on_answer(number)
+            self._on_notified((number,))
+        elif self.settings.buffer:
+            self._set_flush_timer()
+            self._buffer.add_answer(sender, number)
         else:
-            self._send(sender, Notified(number))
+            self._send(sender, Notified((number,)))
+
+    def _on_notified(self, numbers: tuple[int, ...]) -> None:
+        for node, back in self._buffer.way_back(numbers).items():
+            self._send(node, Notified(back))
+        for number in numbers:
+            self._on_answer(number)
+
+    # Notifications that are held back, and collected
+
+    def _hold_back(self, subscriber: int, agent: int | None, message: Notification, steps: int = 0) -> None:
+        self._set_flush_timer()
+        self._buffer.add(subscriber, agent, message, steps)
+        if self._buffer.is_full:
+            self._flush(self._next_step)
+
+    def _set_flush_timer(self) -> None:
+        if self._buffer.is_empty:
+            self.effects.append(SetTimer(_FLUSH_TIMER, self.settings.buffer))
+
+    def _flush(self, next_step: Callable[[int], int | None]) -> None:
+        for to, message in self._buffer.flush(next_step):
+            self._send(to, message)
+
+    def _next_step(self, agent: int) -> int | None:
+        """The neighbour that is nearer to the owner of a key; None where this node is that owner, or knows none."""
+        membership, ring = self.membership, self.keys.ring
+        if not membership.is_member or membership.own_keys(((agent, agent),)):
+            return None
+        is_before = ring.distance(self.node, agent) <= ring.distance(agent, self.node)
+        neighbour = membership.successors[0] if is_before else membership.predecessor
+        return None if neighbour == self.node else neighbour
+
+    def _on_collect(self, sender: int, message: Collect) -> None:
+        for entry in message.entries:
+            taken = self._buffer.take_over(sender, entry, self._number())
+            if entry.subscriber == self.node:
+                self._deliveries.on_notification(self.node, taken)
+            else:
+                self._hold_back(entry.subscriber, entry.agent, taken, entry.steps + 1)
+
+    def _on_undelivered(self, numbers: tuple[int, ...]) -> None:
+        for node, back in self._buffer.way_back(numbers).items():
+            self._send(node, Undelivered(back))
+        for number in numbers:
+            message = self._buffer.undelivered(number)
+            if message is not None:
+                self._on_subscriber_away(message)
 
     # Events that are kept for durable subscriptions
 
@@ -470,6 +528,9 @@ class Peer:
         """Keep an event for the durable ones of some subscriptions; the others do without it."""
         if self._releasing.pop(message.number, None) is not None:
             return  # it stays kept
+        if self._buffer.was_taken(message.number):
+            self._on_undelivered((message.number,))
+            return
         work = self._works.get(message.number)
         if work is not None and isinstance(work.cast.payload, Occurrence):
             occurrence = work.cast.payload
@@ -556,9 +617,12 @@ class Peer:
 
     def _give_up_work(self) -> None:
         """Forget work whose answers never came: whoever asked for it has asked again."""
-        oldest = self._now - self.settings.retry * self.settings.attempts
-        for number in [number for number, work in self._works.items() if work.began_at < oldest]:
+        lifetime = self.settings.patience * self.settings.attempts
+        for number in [number for number, work in self._works.items() if work.began_at < self._now - lifetime]:
             del self._works[number]
+        if self._now - self._checked_at > lifetime:
+            self._buffer.forget_before(self._checked_number)
+            self._checked_at, self._checked_number = self._now, self._next_number
         self._releasing = {number: pair for number, pair in self._releasing.items() if number > self._released_before}
         self._released_before = self._next_number
 

@@ -1,5 +1,4 @@
 """Description of a ring or an overlay: what all its peers agree on, and a newcomer gets from the peer that it joins by.
-it joins by.
 
 A mapping is described by what it is made of: its name, its attributes, and a sample of events and conditions. Every
 peer makes the same cells of them. A table of cells would have to be checked for consistency; samples are read as any
@@ -49,6 +48,8 @@ class RingDescription(Struct, frozen=True, array_like=True):
     retry: _Seconds = 2.0
     lease: _Seconds = 60.0
     durable_lease: _Seconds = 7 * 86_400.0
+    buffer: Annotated[float, Meta(ge=0, le=3_600)] = 0.0
+    collects: bool = False
 
     @property
     def overlay(self) -> Overlay | None:
@@ -68,6 +69,8 @@ class RingDescription(Struct, frozen=True, array_like=True):
             retry=self.retry,
             lease=self.lease,
             durable_lease=self.durable_lease,
+            buffer=self.buffer,
+            collects=self.collects,
         )
 
     def key_space(self) -> KeySpace:

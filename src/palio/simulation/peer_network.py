@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import inf
 from random import Random
@@ -110,6 +110,8 @@ class ChordNetwork:
         delay: float = 0.05,
         period: float = 1.0,
         lease: float = 60.0,
+        buffer: float = 0.0,
+        collects: bool = False,
     ) -> None:
         """A stable ring of so many peers, whose positions are drawn from the seed.
 
@@ -117,10 +119,17 @@ class ChordNetwork:
         attributes there are and how their values are spread: by a `sample` of events, or else by the subscriptions that
         were made before the network first runs. Any mapping is right for every subscription and event; how evenly the
         load is spread depends on the sample.
+
+        Nodes hold notifications back for `buffer` seconds, to send them together. With `collects`, those of one
+        subscription go from neighbour to neighbour to the node in the middle of its keys, which sends them.
         """
         _check_count("peers", peers)
         _check_count("replicas", replicas)
         _check_seconds(delay=delay, period=period, lease=lease)
+        if buffer != 0:
+            _check_seconds(buffer=buffer)
+        if collects and not buffer:
+            raise InvalidArgument("what is collected is held back on the way; give buffer, the seconds of each step")
         if type(seed) is not int:
             raise InvalidArgument(f"a seed is a whole number, not {seed!r:.80}")
         is_known = mapping in KNOWN_MAPPINGS if isinstance(mapping, str) else hasattr(mapping, "event_keys")
@@ -132,8 +141,9 @@ class ChordNetwork:
         if peers > self.ring.size:
             raise InvalidArgument(f"a ring of {bits} bits has no room for {peers} peers")
         self.settings = PeerSettings(
-            replicas=replicas, successors=max(2 * replicas, 4), period=period, retry=20 * delay + period, lease=lease
-        )
+            replicas=replicas, successors=max(2 * replicas, 4), period=period, retry=20 * delay + period, lease=lease,
+            buffer=float(buffer), collects=collects,
+        )  # fmt: skip
         self.delay = delay
         self.deliveries: list[PeerDelivery] = []
         self.confirmations: dict[PeerSubscription | str, float] = {}  # when subscriptions, and events by id, were done
@@ -156,6 +166,7 @@ class ChordNetwork:
         self._ended: set[PeerSubscription] = set()
         self._published: list[tuple[Event, frozenset[PeerSubscription]]] = []
         self._requests: dict[tuple[int, int], PeerSubscription | str] = {}
+        self._subscribing = 0  # of those requests
         if self._keys is not None:
             self._build(self._keys)
 
@@ -186,20 +197,20 @@ class ChordNetwork:
             self._waiting.remove(subscription)
             return
         peer = self._peer(subscription.at)
-        self._requests[peer.node, peer.unsubscribe(str(subscription.number))] = subscription
+        self._begin(peer, peer.unsubscribe(str(subscription.number)), subscription)
         self._carry_out(peer)
 
     def publish(self, at: int, event: Event | Mapping[str, Any]) -> Event:
         """Publish an event at a peer, once all subscriptions made before are in place."""
         self._check_up(at)
-        self.run()
+        self._run(self.now + _MAX_RUN_SECONDS, lambda: not self._subscribing)
         made = _event(event)
         wanting = frozenset(
             each for each in self._subscriptions if self._is_in_place(each) and each.wanted.matches(made)
         )
         self._published.append((made, wanting))
         peer = self._peer(at)
-        self._requests[peer.node, peer.publish(made)] = made.id
+        self._begin(peer, peer.publish(made), made.id)
         self._carry_out(peer)
         return made
 
@@ -271,8 +282,8 @@ class ChordNetwork:
 
     def _remove(self, peer: Peer) -> None:
         del self._peers[peer.node]
-        for each in [each for each in self._requests if each[0] == peer.node]:
-            self.failures.append(self._requests.pop(each))
+        for node, number in [each for each in self._requests if each[0] == peer.node]:
+            self._fail(node, number)
 
     # Time
 
@@ -280,15 +291,20 @@ class ChordNetwork:
         """Let time pass: so many seconds, or until everything that clients asked for is done."""
         if seconds is not None and seconds != 0:
             _check_seconds(seconds=seconds)
+        if seconds is None:
+            self._run(self.now + _MAX_RUN_SECONDS, lambda: not self._requests)
+            return
+        until = self.now + seconds
+        self._run(until, lambda: False)
+        self._queue.now = max(self.now, until)
+
+    def _run(self, until: float, is_done: Callable[[], bool]) -> None:
         self._start()
-        until = self.now + (_MAX_RUN_SECONDS if seconds is None else seconds)
         while (at := self._queue.next_time()) is not None and at <= until:
-            if seconds is None and not self._requests:
+            if is_done():
                 return
             for each in self._queue.advance():
                 self._handle(each)
-        if seconds is not None and self.now < until:
-            self._queue.now = until
 
     # What researchers measure
 
@@ -340,18 +356,34 @@ class ChordNetwork:
                 peer.on_delivered(receipt)
                 self._carry_out(peer)
             case Confirmed(number):
-                what = self._requests.pop((peer.node, number), None)
+                what = self._end(peer.node, number)
                 if what is not None:
                     self.confirmations[what] = self.now
             case Failed(number, _):
-                what = self._requests.pop((peer.node, number), None)
-                if what is not None:
-                    self.failures.append(what)
+                self._fail(peer.node, number)
+
+    # Requests of clients that are under way
+
+    def _begin(self, peer: Peer, number: int, what: PeerSubscription | str) -> None:
+        self._requests[peer.node, number] = what
+        self._subscribing += isinstance(what, PeerSubscription)
+
+    def _end(self, node: int, number: int) -> PeerSubscription | str | None:
+        what = self._requests.pop((node, number), None)
+        self._subscribing -= isinstance(what, PeerSubscription)
+        return what
+
+    def _fail(self, node: int, number: int) -> None:
+        what = self._end(node, number)
+        if what is not None:
+            self.failures.append(what)
+
+    # Construction
 
     def _install(self, made: PeerSubscription) -> None:
         peer = self._peer(made.at)
         number = peer.subscribe(str(made.number), made.wanted, self.now, durable=made.durable)
-        self._requests[peer.node, number] = made
+        self._begin(peer, number, made)
         self._carry_out(peer)
 
     def _start(self) -> None:

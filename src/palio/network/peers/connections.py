@@ -22,14 +22,15 @@ from palio.network.links.tcp import connect_failure
 from palio.network.peers.wire import (
     MAX_REFERENCES,
     AnyMessage,
+    MessageReader,
     PeerHello,
     PeerMessage,
     PeerReference,
     PeerWelcome,
     check_version,
     decode_answer,
-    decode_message,
     dialled_address,
+    frames_of,
     mentioned,
 )
 from palio.network.protocol import Goodbye
@@ -127,7 +128,8 @@ class _Dialled:
         if len(self.known) > MAX_REFERENCES_KEPT:
             self.known = {self.to}
         self.known.update(each.position for each in found)
-        self.channel.send(protocol.encode(PeerMessage(self.to, self.pool.position, message, tuple(found))))
+        for frame in frames_of(PeerMessage(self.to, self.pool.position, message, tuple(found))):
+            self.channel.send(frame)
 
     def on_writable(self, channel: Channel) -> None:
         pass
@@ -249,13 +251,16 @@ class Accepted:
         self._own = own
         self._book = book
         self._events = events
+        self._reader = MessageReader()
 
     def on_open(self, channel: Channel) -> None:
         pass
 
     def on_frames(self, channel: Channel, frames: list[bytes]) -> None:
         for frame in frames:
-            arrived = decode_message(frame)
+            arrived = self._reader.read(frame)
+            if arrived is None:
+                continue
             if arrived.sender != self._sender or arrived.to != self._own:
                 raise WireError("a message between other peers")
             self._book.learn(arrived.references)

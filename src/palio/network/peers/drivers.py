@@ -134,7 +134,7 @@ class PeerDriver:
             self._handle(lambda now: self._node.on_unreachable(to, message, now))
 
     def _fire(self, name: str) -> None:
-        del self._timers[name]
+        self._timers.pop(name, None)  # another of this name may have been set meanwhile
         self._handle(lambda now: self._node.on_timer(name, now))
 
     def _handle(self, call: Callable[[float], None]) -> None:

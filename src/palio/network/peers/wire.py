@@ -6,11 +6,13 @@ other one only receives: what goes to a peer goes over a connection to the addre
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Annotated, Final, TypeAlias, get_args
 
 from msgspec import Meta, Struct
 
 from palio.errors import InvalidArgument, WireError
+from palio.network import protocol
 from palio.network.addresses import Address
 from palio.network.protocol import MAX_TOKEN_LENGTH, PEER_HELLO, VERSION, Goodbye, Ping
 from palio.network.security.tls import is_loopback
@@ -22,6 +24,8 @@ from palio.routing import codec
 
 MAX_ADDRESS_LENGTH: Final = 300
 MAX_REFERENCES: Final = 1_024  # of peers, in one message
+MAX_MESSAGE_BYTES: Final = 512 * 1024 * 1024  # of a whole arc, subscriptions and kept events
+_FRAGMENT_BYTES: Final = 4 * 1024 * 1024
 
 AnyMessage: TypeAlias = ring_messages.Message | community_messages.Message
 
@@ -71,9 +75,56 @@ class PeerMessage(Struct, frozen=True, array_like=True, tag=72):
     references: Annotated[tuple[PeerReference, ...], Meta(max_length=MAX_REFERENCES)] = ()
 
 
+class PeerFragment(Struct, frozen=True, array_like=True, tag=73):
+    """A part of a message that is too long for one frame: an arc with very many subscriptions or kept events."""
+
+    data: bytes
+    is_last: bool
+
+
 decode_hello = codec.reader(PeerHello)
 decode_answer = codec.reader(PeerWelcome | Ping | Goodbye)
-decode_message = codec.reader(PeerMessage)
+_decode_frame = codec.reader(PeerMessage | PeerFragment)
+_decode_whole = codec.reader(PeerMessage, MAX_MESSAGE_BYTES)
+
+
+def frames_of(message: PeerMessage) -> Iterator[bytes]:
+    """The frames of a message, in the order in which they are sent."""
+    data = protocol.encode(message)
+    if len(data) <= _FRAGMENT_BYTES:
+        yield data
+        return
+    for start in range(0, len(data), _FRAGMENT_BYTES):
+        end = start + _FRAGMENT_BYTES
+        yield protocol.encode(PeerFragment(data[start:end], end >= len(data)))
+
+
+class MessageReader:
+    """Reader of the messages of one connection, which puts fragments together."""
+
+    def __init__(self, max_bytes: int = MAX_MESSAGE_BYTES) -> None:
+        self._max_bytes = max_bytes
+        self._parts: list[bytes] = []
+        self._bytes = 0
+
+    def read(self, frame: bytes) -> PeerMessage | None:
+        """The message that a frame completes."""
+        found = _decode_frame(frame)
+        if isinstance(found, PeerMessage):
+            if self._parts:
+                raise WireError("a message within another one")
+            return found
+        if not found.data:
+            raise WireError("an empty fragment")
+        self._parts.append(found.data)
+        self._bytes += len(found.data)
+        if self._bytes > self._max_bytes:
+            raise WireError(f"{self._bytes:,} bytes are more than one message between peers may have")
+        if not found.is_last:
+            return None
+        whole, self._parts, self._bytes = b"".join(self._parts), [], 0
+        message: PeerMessage = _decode_whole(whole)
+        return message
 
 
 def mentioned(message: AnyMessage) -> set[int]:
