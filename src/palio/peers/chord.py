@@ -71,10 +71,10 @@ class Membership:
             self._set_successors((owner, *answer.successors))
             self._send(owner, Notify(False))
 
-    def leave(self, interests: tuple[Interest, ...], kept: tuple[Kept, ...]) -> None:
-        """Hand the own arc to the successor, and tell the predecessor."""
+    def leave(self, heir: int, interests: tuple[Interest, ...], kept: tuple[Kept, ...]) -> None:
+        """Hand the own arc to the next node that stays, and tell both neighbours."""
         message = Leave(self.predecessor, tuple(self.successors), interests, kept)
-        for neighbour in dict.fromkeys((self.successors[0], self.predecessor)):
+        for neighbour in dict.fromkeys((heir, self.successors[0], self.predecessor)):
             if neighbour is not None and neighbour != self.node:
                 self._send(neighbour, message)
         self.is_member = False

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from palio.errors import WireError
 from palio.peers.key_space import KeySpace
 from palio.peers.messages import (
+    Agreed,
     AskInterests,
     Cast,
     Collect,
@@ -17,6 +18,7 @@ from palio.peers.messages import (
     Message,
     Occurrence,
     Replicate,
+    Shed,
     Taken,
     Transfer,
     mentioned,
@@ -31,6 +33,10 @@ def check_message(keys: KeySpace, message: Message) -> None:
     if not all(0 <= each < size for each in mentioned(message)):
         raise WireError("a position that is not on the ring")
     match message:
+        case Shed():
+            check_message(keys, message.cast)
+        case Agreed() if not 0 <= message.low < size:
+            raise WireError("a position that is not on the ring")
         case Cast():
             _check_runs(message.keys, size)
             if isinstance(message.payload, Interest):

@@ -135,6 +135,21 @@ class Digest(Struct, frozen=True, array_like=True, tag=14):
     low: int
     digest: bytes
     is_new: bool = False  # whether the sender owns a part of it since a short time only, and may lack some
+    is_hot: bool = False  # whether the sender wants to leave events to those whose copies are equal
+
+
+class Agreed(Struct, frozen=True, array_like=True, tag=45):
+    """The sender's copy of the receiver's arc is equal to it; it has had so many events in a period itself."""
+
+    low: int
+    load: int
+
+
+class Shed(Struct, frozen=True, array_like=True, tag=46):
+    """An event for the receiver to match in place of the owner of its keys; or, `back`, for that owner after all."""
+
+    cast: Cast
+    back: bool = False
 
 
 class AskInterests(Struct, frozen=True, array_like=True, tag=15):
@@ -211,6 +226,8 @@ Message: TypeAlias = (
     | Replicate
     | Replicated
     | Digest
+    | Agreed
+    | Shed
     | AskInterests
     | Copies
     | Notification
@@ -271,6 +288,8 @@ def identity(event: Event) -> str:
 def mentioned(message: Message) -> set[int]:
     """The peers that a message names, by their positions: whoever gets it may want to send to them."""
     match message:
+        case Shed():
+            return mentioned(message.cast)
         case Cast():
             found = {message.origin, message.sender}
             if isinstance(message.payload, Interest):

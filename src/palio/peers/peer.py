@@ -25,7 +25,9 @@ from palio.peers.chord import Membership, lookup
 from palio.peers.deliveries import Deliveries
 from palio.peers.interest_store import InterestStore
 from palio.peers.key_space import KeySpace
+from palio.peers.load_shedding import LoadShedding
 from palio.peers.messages import (
+    Agreed,
     AskInterests,
     AskNeighbours,
     Cast,
@@ -52,6 +54,7 @@ from palio.peers.messages import (
     Replicated,
     Send,
     SetTimer,
+    Shed,
     Taken,
     Transfer,
     Transferred,
@@ -82,6 +85,7 @@ class PeerSettings:
     lease: float = 60.0  # of a subscription; it is renewed after a third of it
     durable_lease: float = 7 * 86_400.0  # of a durable one, whose peer may be away
     buffer: float = 0.0  # in which notifications are held back, to be sent together
+    shed_above: int = 0  # events of a node in a period, above which it leaves some to its neighbours; 0 is never
     collects: bool = False  # whether those of one subscription are collected by the node in the middle of its keys
 
     @property
@@ -107,14 +111,24 @@ class _Work:
     cast: Cast
     keys: Runs
     began_at: float
+    owner: int | None = None  # of the keys, if it is another peer
     waiting: set[int] = field(default_factory=set)  # numbers of messages without an answer
 
 
 class Peer:
     """One peer. Every call appends to `effects`, which whoever runs it carries out and clears."""
 
-    def __init__(self, node: int, keys: KeySpace, settings: PeerSettings, incarnation: int = 0) -> None:
-        """`incarnation` is larger in each life of one that comes back with the same ids of subscriptions."""
+    def __init__(
+        self,
+        node: int,
+        keys: KeySpace,
+        settings: PeerSettings,
+        incarnation: int = 0,
+        host_of: Callable[[int], int] = lambda node: node,
+    ) -> None:
+        """`incarnation` is larger in each life of one that comes back with the same ids of subscriptions. A host may
+        have several nodes (virtual nodes), which crash together: copies go to other hosts.
+        """
         self.node = node
         self.keys = keys
         self.settings = settings
@@ -124,6 +138,8 @@ class Peer:
         self._mine: dict[str, Interest] = {}
         self._deliveries = Deliveries(self.effects, self._number, self._answer_notification)
         self._buffer = NotificationBuffer()
+        self._shedding = LoadShedding(settings.shed_above)
+        self._host_of = host_of
         self._renew_at: dict[str, float] = {}
         self._requests: dict[int, _Request] = {}
         self._works: dict[int, _Work] = {}
@@ -170,7 +186,10 @@ class Peer:
         self._flush(lambda agent: None)
         low = self.membership.predecessor
         arc = self.keys.ring.arc(self.node if low is None else low, self.node)
-        self.membership.leave(*self.store.stored(arc))
+        # Other nodes of this host leave as well: the first one behind them takes over.
+        own = self._host_of(self.node)
+        heir = next((each for each in self.membership.successors if self._host_of(each) != own), self.node)
+        self.membership.leave(heir, *self.store.stored(arc))
 
     def subscribe(self, id: str, wanted: Filter, now: float, *, durable: bool = False) -> int:
         """Subscribe, or change a subscription; the number that `Confirmed` will have."""
@@ -199,7 +218,6 @@ class Peer:
 
     def on_message(self, sender: int, message: Message, now: float) -> None:
         self._now = now
-        membership = self.membership
         match message:
             case Cast():
                 self._on_cast(message)
@@ -207,31 +225,51 @@ class Peer:
                 self._on_taken(sender, message)
             case AskNeighbours() | Neighbours() | Notify() | Transfer() | Transferred() | Leave():
                 self._on_membership(sender, message)
+            case Replicate() | Replicated() | Digest() | Agreed() | AskInterests() | Copies() | Released():
+                self._on_replication(sender, message)
+            case Shed():
+                self._on_shed(sender, message)
+            case Notification() | Notifications() | Notified() | Collect() | Undelivered():
+                self._on_notification(sender, message)
+
+    def _on_replication(
+        self,
+        sender: int,
+        message: Replicate | Replicated | Digest | Agreed | AskInterests | Copies | Released,
+    ) -> None:
+        match message:
             case Replicate():
                 self._store(message.interests, message.kept)
                 if message.number:
                     self._send(sender, Replicated(message.number))
-                    for each in membership.nodes_since(sender):
+                    for each in self.membership.nodes_since(sender):
                         self._send(each, Replicate(0, message.interests, message.kept))
             case Replicated():
                 self._on_answer(message.number)
-            case Notification() | Notifications() | Notified() | Collect() | Undelivered():
-                self._on_notification(sender, message)
             case Digest():
-                self._digested[sender] = message.low, now
-                arc = self.keys.ring.arc(message.low, sender)
-                if self.store.digest(arc) != message.digest:
-                    held = self.store.stored(arc) if message.is_new else ((), ())
-                    self._send(sender, AskInterests(*held))
+                self._on_digest(sender, message)
+            case Agreed():
+                if sender in self._copy_holders(()):
+                    self._shedding.agree(sender, message.low, message.load)
             case AskInterests():
+                self._shedding.forget(sender)
                 self._store(message.interests, message.kept)
                 self._send_copies(sender)
             case Copies():
                 arc = self.keys.ring.arc(message.low, sender)
-                self.store.replace(arc, message.interests, now)
+                self.store.replace(arc, message.interests, self._now)
                 self.store.kept.replace(arc, message.kept)
             case Released():
                 self.store.kept.remove(message.pairs)
+
+    def _on_digest(self, sender: int, message: Digest) -> None:
+        self._digested[sender] = message.low, self._now
+        arc = self.keys.ring.arc(message.low, sender)
+        if self.store.digest(arc) != message.digest:
+            held = self.store.stored(arc) if message.is_new else ((), ())
+            self._send(sender, AskInterests(*held))
+        elif message.is_hot:
+            self._send(sender, Agreed(message.low, self._shedding.load))
 
     def _on_notification(
         self, sender: int, message: Notification | Notifications | Notified | Collect | Undelivered
@@ -273,7 +311,11 @@ class Peer:
         """A message could not be delivered."""
         self._now = now
         self.membership.forget(peer)
+        self._shedding.forget(peer)
         match message:
+            case Shed():
+                if not message.back:
+                    self._take(message.cast, message.cast.keys)
             case Cast():
                 self._forward(message, message.keys)
             case Notification():
@@ -325,7 +367,7 @@ class Peer:
 
     def _on_cast(self, cast: Cast) -> None:
         own = self.membership.own_keys(cast.keys, cast.sender if cast.to_successor else None)
-        if own:
+        if own and not self._is_shed(cast, own):
             self._take(cast, own)
         rest = subtract_runs(cast.keys, own)
         back = self.membership.behind_sender(rest, cast.sender) if cast.sender != self.node else ()
@@ -355,13 +397,35 @@ class Peer:
             is_next = finger == successor and membership.is_member
             self._send(finger, Cast(part, cast.payload, cast.origin, cast.number, self.node, is_next, cast.hops + 1))
 
-    def _take(self, cast: Cast, keys: Runs) -> None:
-        """Do what a cast asks for, as the owner of keys."""
-        work = _Work(cast, keys, self._now)
+    def _is_shed(self, cast: Cast, keys: Runs) -> bool:
+        """Whether another peer matches an event in this one's place."""
+        if not isinstance(cast.payload, Occurrence):
+            return False
+        self._shedding.count()
+        node = self._shedding.next_node(self.membership.predecessor)
+        if node is not None:
+            self._send(
+                node, Shed(Cast(keys, cast.payload, cast.origin, cast.number, cast.sender, False, cast.hops + 1))
+            )
+        return node is not None
+
+    def _on_shed(self, sender: int, message: Shed) -> None:
+        if not message.back:
+            self._take(message.cast, message.cast.keys, sender)
+            return
+        own = self.membership.own_keys(message.cast.keys)
+        if own:  # whatever is another's by now, its publisher asks for again
+            self._take(message.cast, own)
+
+    def _take(self, cast: Cast, keys: Runs, owner: int | None = None) -> None:
+        """Do what a cast asks for, as the owner of keys or in its place."""
+        work = _Work(cast, keys, self._now, owner)
         payload = cast.payload
         if isinstance(payload, Interest):
-            self._store((payload,))
-            for each in self._copy_holders(keys):
+            self.store.store(payload, self._now)
+            holders = self._copy_holders(keys)
+            self._shedding.keep(holders)
+            for each in holders:
                 self._send(each, Replicate(self._begin(work), (payload,)))
             self._release(payload.id)
         elif isinstance(payload, Occurrence):
@@ -432,12 +496,21 @@ class Peer:
 
     def _store(self, interests: tuple[Interest, ...], kept: tuple[Kept, ...] = ()) -> None:
         for each in interests:
+            if self._shedding.is_hot and not self.store.knows(each):
+                self._shedding.forget()  # those who have copies of the own arc may not have heard of it
             self.store.store(each, self._now)
         self.store.kept.add(kept)
 
     def _copy_holders(self, keys: Runs) -> list[int]:
         """The nodes that store what this one owns, and the one to which an arc is being transferred."""
-        holders = [each for each in self.membership.successors[: self.settings.replicas - 1] if each != self.node]
+        holders: list[int] = []
+        hosts = {self._host_of(self.node)}
+        for each in self.membership.successors:
+            if len(holders) == self.settings.replicas - 1:
+                break
+            if (host := self._host_of(each)) not in hosts:
+                holders.append(each)
+                hosts.add(host)
         joining = self.membership.joining
         if joining is not None and joining not in holders and intersect_runs(keys, self.membership.transferred_keys()):
             holders.append(joining)
@@ -534,6 +607,10 @@ class Peer:
         work = self._works.get(message.number)
         if work is not None and isinstance(work.cast.payload, Occurrence):
             occurrence = work.cast.payload
+            if work.owner is not None and any(self.store.is_durable(id) for id in message.ids):
+                del self._works[message.number]
+                self._send(work.owner, Shed(work.cast, True))  # which keeps it
+                return
             met = ((id, self.store.meeting_key(id, occurrence, work.keys)) for id in message.ids)
             kept = tuple(Kept(id, occurrence.event, key) for id, key in met if key is not None)
             self.store.kept.add(kept)
@@ -583,9 +660,11 @@ class Peer:
             position = membership.finger_position(power)
             self._request(Lookup(), ((position, position),), finger=power)
         self._drop_strange_copies()
+        self._shedding.on_period()
         if membership.predecessor is not None:
             arc = self.keys.ring.arc(membership.predecessor, self.node)
-            digest = Digest(membership.predecessor, self.store.digest(arc), self._is_arc_new())
+            is_hot = self._shedding.is_hot
+            digest = Digest(membership.predecessor, self.store.digest(arc), self._is_arc_new(), is_hot)
             for each in self._copy_holders(()):
                 self._send(each, digest)
         for id in [id for id, at in self._renew_at.items() if at <= self._now]:
