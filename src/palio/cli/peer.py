@@ -27,6 +27,7 @@ _SAMPLES: Final = click.Path(exists=True, path_type=Path)
 # Known without loading the mappings, which the help of a command must not wait for; a test compares.
 MAPPING_NAMES: Final = ("auto", "any-attribute", "attribute-split", "key-space-split", "selective-attribute")
 OVERLAY_NAMES: Final = ("containment", "similarity")
+_RING_OPTIONS: Final = ("replicas", "buffer", "collect", "shed-above")  # that all peers of a ring share
 _DEFAULT_PORT: Final = 7421
 _DEFAULT_DATA: Final = "palio-peer"
 _MAX_READ_SAMPLES: Final = 100_000  # of a file; an even draw of them describes the ring
@@ -49,6 +50,15 @@ _MAX_READ_SAMPLES: Final = 100_000  # of a file; an even draw of them describes 
 @click.option("--replicas", type=click.IntRange(1, 64),
               help="Peers that store each subscription, of a ring that is founded; fewer crashes at once lose "
                    "nothing.  [default: 3]")  # fmt: skip
+@click.option("--buffer", type=click.FloatRange(0, 3_600), metavar="SECONDS",
+              help="On a ring that is founded: hold notifications back, and send them together.")  # fmt: skip
+@click.option("--collect", is_flag=True,
+              help="With --buffer: those of one subscription go by one of the peers that store it.")  # fmt: skip
+@click.option("--shed-above", type=click.IntRange(1), metavar="EVENTS",
+              help="Events in a second above which a peer of a ring that is founded leaves some to its neighbours.  "
+                   "[default: never]")  # fmt: skip
+@click.option("--virtual-nodes", type=click.IntRange(1, 256), default=1, show_default=True,
+              help="Places of this peer on its ring: with twice as many it stores twice as much.")  # fmt: skip
 @click.option("--public", metavar="URL", help="Address for other peers, if it is not where this one listens.")
 @click.option("--data", metavar="DIRECTORY", default=_DEFAULT_DATA, show_default=True,
               help="Data directory; `none` keeps everything in memory.")  # fmt: skip
@@ -126,15 +136,18 @@ def _ring_settings(given: dict[str, Any]) -> RingSettings:
             f"{mapping} needs samples, --events or --subscriptions or both; any-attribute does without"
         )
     wanted = None if mapping == "auto" else mapping
-    if contacts and given["replicas"] is not None:
-        raise InvalidArgument("--replicas is of a ring that is founded; a peer that joins one has as many as that")
+    said = [name for name in _RING_OPTIONS if given[name.replace("-", "_")]]
+    if contacts and said:
+        raise InvalidArgument(f"--{said[0]} is of a ring that is founded; a peer that joins one takes what that has")
     if mapping in OVERLAY_NAMES:
-        for name in ("subscriptions", "replicas"):
-            if given[name] is not None:
-                raise InvalidArgument(f"--{name} is of a ring with keys; a {mapping} overlay stores nothing for others")
+        said += ["subscriptions"] * bool(given["subscriptions"]) + ["virtual-nodes"] * (given["virtual_nodes"] > 1)
+        if said:
+            raise InvalidArgument(f"--{said[0]} is of a ring with keys; a {mapping} overlay stores nothing for others")
+    if given["collect"] and not given["buffer"]:
+        raise InvalidArgument("what is collected is held back on the way; give --buffer, the seconds of each step")
     if contacts:
-        return RingSettings(contacts, mapping=wanted)
-    return RingSettings((), _describe(given), wanted)
+        return RingSettings(contacts, mapping=wanted, virtual_nodes=given["virtual_nodes"])
+    return RingSettings((), _describe(given), wanted, given["virtual_nodes"])
 
 
 def _describe(given: dict[str, Any]) -> RingDescription:
@@ -146,7 +159,16 @@ def _describe(given: dict[str, Any]) -> RingDescription:
     )
     events = [] if given["events"] is None else list(islice(_events(given["events"]), _MAX_READ_SAMPLES))
     mapping = None if given["mapping"] == "auto" else given["mapping"]
-    return plan_ring(conditions, events, given["peers"], mapping=mapping, replicas=given["replicas"] or 3)
+    return plan_ring(
+        conditions,
+        events,
+        given["peers"],
+        mapping=mapping,
+        replicas=given["replicas"] or 3,
+        buffer=given["buffer"] or 0.0,
+        collects=given["collect"],
+        shed_above=given["shed_above"] or 0,
+    )
 
 
 def _conditions(path: Path) -> Iterator[Filter]:

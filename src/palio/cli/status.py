@@ -131,6 +131,10 @@ def _rates(rates: dict[str, float]) -> str:
     return ", ".join(f"{terminal.rate(rates[name], 1)} a second {name}" for name in ("in", "out"))
 
 
+def _further(virtual_nodes: int) -> str:
+    return f" and {terminal.plural(virtual_nodes - 1, 'other')}" if virtual_nodes > 1 else ""
+
+
 def _ring(ring: dict[str, Any]) -> list[tuple[str, str]]:
     if not ring["is_member"]:
         return [("state", "joining")]
@@ -147,7 +151,7 @@ def _ring(ring: dict[str, Any]) -> list[tuple[str, str]]:
         ]
     kept = f", {terminal.plural(ring['kept'], 'event')} for peers that are away" if ring["kept"] else ""
     return [
-        ("position", f"{ring['position']}, after {ring['predecessor'] or 'nobody'}"),
+        ("position", f"{ring['position']}{_further(ring['virtual_nodes'])}, after {ring['predecessor'] or 'nobody'}"),
         ("successors", ", ".join(ring["successors"])),
         ("mapping", f"{ring['mapping']}, {ring['replicas']} replicas"),
         ("stores", f"{terminal.plural(ring['stored'], 'subscription')}{kept}"),

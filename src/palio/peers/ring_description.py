@@ -50,6 +50,7 @@ class RingDescription(Struct, frozen=True, array_like=True):
     durable_lease: _Seconds = 7 * 86_400.0
     buffer: Annotated[float, Meta(ge=0, le=3_600)] = 0.0
     collects: bool = False
+    shed_above: Annotated[int, Meta(ge=0)] = 0
 
     @property
     def overlay(self) -> Overlay | None:
@@ -64,13 +65,14 @@ class RingDescription(Struct, frozen=True, array_like=True):
     def settings(self) -> PeerSettings:
         return PeerSettings(
             replicas=self.replicas,
-            successors=max(2 * self.replicas, 8),
+            successors=max(4 * self.replicas, 16),  # other peers may have several nodes, which crash together
             period=self.period,
             retry=self.retry,
             lease=self.lease,
             durable_lease=self.durable_lease,
             buffer=self.buffer,
             collects=self.collects,
+            shed_above=self.shed_above,
         )
 
     def key_space(self) -> KeySpace:
@@ -87,7 +89,15 @@ class RingDescription(Struct, frozen=True, array_like=True):
 
 
 def plan_ring(
-    conditions: Sequence[Filter], events: Sequence[Event], peers: int, *, mapping: str | None = None, replicas: int = 3
+    conditions: Sequence[Filter],
+    events: Sequence[Event],
+    peers: int,
+    *,
+    mapping: str | None = None,
+    replicas: int = 3,
+    buffer: float = 0.0,
+    collects: bool = False,
+    shed_above: int = 0,
 ) -> RingDescription:
     """The description of a ring for a workload of which there are samples, and for about so many peers.
 
@@ -105,7 +115,18 @@ def plan_ring(
             if not attributes:  # no condition to key by
                 mapping = ANY_ATTRIBUTE
     cells = min(1 << 20, max(64, CELLS_PER_PEER * peers))
-    return RingDescription(mapping, attributes, chosen, cells, _draw(conditions), _draw(events), replicas)
+    return RingDescription(
+        mapping,
+        attributes,
+        chosen,
+        cells,
+        _draw(conditions),
+        _draw(events),
+        replicas,
+        buffer=buffer,
+        collects=collects,
+        shed_above=shed_above,
+    )
 
 
 decode_description = codec.reader(RingDescription)

@@ -173,6 +173,41 @@ def test_fewer_crashes_at_once_than_replicas_lose_nothing() -> None:
     run(body)
 
 
+def test_peers_with_several_nodes_hold_notifications_back_and_shed_load_and_lose_nothing(tmp_path: Path) -> None:
+    busy = RingDescription(period=0.1, retry=0.3, lease=3.0, buffer=0.05, collects=True, shed_above=2)
+
+    async def body() -> None:
+        async with ring(4, virtual_nodes=3, description=busy) as peers, AsyncExitStack() as stack:
+            doomed = await begin(peers[0], description=busy, virtual_nodes=2)
+            home = await begin(peers[0], description=busy, virtual_nodes=2, data=str(tmp_path))
+            await until(lambda: is_settled([*peers, doomed, home]))
+            async with palio.connect(url(home)) as client, client.subscribe("n >= 100", durable="desk"):
+                pass
+            clients = await clients_of(stack, peers)
+            stream = await stack.enter_async_context(clients[0].subscribe("n >= 0 AND city = 'Oslo'", queue=10_000))
+
+            async def publish(first: int) -> None:
+                numbers = range(first, first + 100)
+                await asyncio.gather(*(clients[n % 4].publish({"n": n, "city": "Oslo"}, confirm=True) for n in numbers))
+
+            await publish(0)
+            for each in (doomed, home):
+                await crash(each)
+            await publish(100)
+            got = [(await anext(stream))["n"] for _ in range(200)]
+            assert sorted(map(int, got)) == list(range(200))
+            back = await begin(peers[2], description=busy, virtual_nodes=2, data=str(tmp_path))
+            try:
+                async with palio.connect(url(back)) as client, client.subscribe("n >= 100", durable="desk") as desk:
+                    kept = [(await anext(desk))["n"] for _ in range(100)]
+                assert sorted(map(int, kept)) == list(range(100, 200))
+                assert peers[0].status()["ring"]["virtual_nodes"] == 3
+            finally:
+                await back.stop()
+
+    run(body)
+
+
 def test_what_a_peer_cannot_do_is_refused_with_a_reason() -> None:
     async def body() -> None:
         async with ring(1) as peers, palio.connect(url(peers[0])) as client:

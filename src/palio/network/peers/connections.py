@@ -77,9 +77,14 @@ class AddressBook:
             self._references.move_to_end(position)
         return found
 
+    def host_of(self, position: int) -> int:
+        """The number of the peer whose node is at a position; several nodes of one peer have the same."""
+        found = self._references.get(position)
+        return position if found is None else found.number
+
     def recent(self, most: int) -> list[PeerReference]:
         """The peers used most recently, without this one."""
-        others = [each for each in reversed(self._references.values()) if each != self.own]
+        others = [each for each in reversed(self._references.values()) if each.number != self.own.number]
         return others[:most]
 
 
@@ -105,7 +110,7 @@ class _Dialled:
 
     def on_open(self, channel: Channel) -> None:
         self.channel = channel
-        channel.send(protocol.encode(self.pool.hello()))
+        channel.send(protocol.encode(self.pool.hello(self.to)))
 
     def on_frames(self, channel: Channel, frames: list[bytes]) -> None:
         for frame in frames:
@@ -145,15 +150,17 @@ class PeerConnections:
 
     def __init__(
         self,
+        position: int,
         book: AddressBook,
         own: Address,
         heartbeat: float,
         tls: Callable[[], ssl.SSLContext],
-        hello: Callable[[], PeerHello],
+        hello: Callable[[int], PeerHello],
         events: PeerEvents,
     ) -> None:
+        """`hello` is the greeting to the node at a position."""
         self.book = book
-        self.position = book.own.position
+        self.position = position
         self.hello = hello
         self.counts: Counter[str] = Counter()
         self._own = own

@@ -23,6 +23,7 @@ from palio.peers.ring_description import RING_BITS
 from palio.routing import codec
 
 MAX_ADDRESS_LENGTH: Final = 300
+MAX_VIRTUAL_NODES: Final = 256  # of one peer
 MAX_REFERENCES: Final = 1_024  # of peers, in one message
 MAX_MESSAGE_BYTES: Final = 512 * 1024 * 1024  # of a whole arc, subscriptions and kept events
 _FRAGMENT_BYTES: Final = 4 * 1024 * 1024
@@ -34,7 +35,8 @@ _RING_MESSAGES: Final = frozenset(get_args(ring_messages.Message))
 
 
 class PeerReference(Struct, frozen=True, array_like=True):
-    """A peer in one of its lives: where it listens, its number and its incarnation, of which its position is a hash.
+    """A node of a peer in one of its lives: where it listens, its number and its incarnation, and which of its virtual
+    nodes it is. Its position is a hash of all that.
 
     So a reference that came from anybody is either that of the position or is not: none can be replaced by a forged
     one. A peer that restarts is a new node on the ring.
@@ -43,19 +45,22 @@ class PeerReference(Struct, frozen=True, array_like=True):
     address: Annotated[str, Meta(max_length=MAX_ADDRESS_LENGTH)]
     number: Annotated[int, Meta(ge=0)]
     incarnation: Annotated[int, Meta(ge=0)]
+    place: Annotated[int, Meta(ge=0, lt=MAX_VIRTUAL_NODES)] = 0
 
     @property
     def position(self) -> int:
-        return _RING.position_of(f"{self.address} {self.number} {self.incarnation}")
+        return _RING.position_of(f"{self.address} {self.number} {self.incarnation} {self.place}")
 
 
 class PeerHello(Struct, frozen=True, array_like=True, tag=PEER_HELLO):
-    """Greeting of a peer; `ring` is the digest of its ring's description, empty where it is to learn that."""
+    """Greeting of a peer to the node at a position; `ring` is the digest of its ring, empty where it is to
+    learn that."""
 
     version: int
     reference: PeerReference
     token: Annotated[str, Meta(max_length=MAX_TOKEN_LENGTH)] = ""
     ring: Annotated[bytes, Meta(max_length=64)] = b""
+    to: Annotated[int, Meta(ge=0)] = 0
 
 
 class PeerWelcome(Struct, frozen=True, array_like=True, tag=71):
