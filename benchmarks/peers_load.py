@@ -3,6 +3,7 @@
     python benchmarks/peers_load.py storage         # by 25,000 subscriptions, as in Baldoni et al. §5
     python benchmarks/peers_load.py notifications   # held back and collected, by the length of the period
     python benchmarks/peers_load.py hot             # virtual nodes, and neighbours that match in a hot node's place
+    python benchmarks/peers_load.py losses          # by crashes at once, of more peers than there are copies
     python benchmarks/peers_load.py choices         # one workload on peers, brokers and partitions of Spark
 
 Everything is counted, so that it is the same on every machine.
@@ -180,6 +181,41 @@ def measure_hot(subscriptions: int, seed: int) -> list[Row]:
     return rows
 
 
+def measure_losses(peers: int, subscriptions: int, seed: int) -> list[Row]:
+    """What is lost when more peers crash at once than there are copies, until the subscriptions are renewed."""
+    rows = []
+    for replicas in (1, 2, 3):
+        for crashed in (1, 2, 3, 5, 10, 30):
+            row: Row = {"replicas": replicas, "crashed of 100": crashed}
+            for way in ("anywhere", "neighbours"):
+                random = Random(seed)
+                net = ChordNetwork(peers, mapping="selective-attribute", replicas=replicas, seed=seed)
+                ordered = sorted(range(peers), key=lambda each: net._positions[each])
+                doomed = set(random.sample(range(peers), crashed) if way == "anywhere" else ordered[:crashed])
+                steady = [each for each in range(peers) if each not in doomed]
+                ranges = [draw_ranges(random, 0) for _ in range(subscriptions)]
+                for each in ranges:
+                    net.subscribe(random.choice(steady), condition_of(each))
+                net.run()
+                net.run(3.0)
+                for number in doomed:
+                    net.crash(number)
+                for wanted in random.sample(ranges, min(100, len(ranges))):
+                    net.publish(random.choice(steady), {name: sum(ends) // 2 for name, ends in wanted.items()})
+                net.run()
+                verdict = net.verdict()
+                row[f"{way}: lost"] = len(verdict.missing) / verdict.required
+                net.run(30.0)  # leases of 60 s are renewed after 20
+                before = verdict.required
+                for wanted in random.sample(ranges, min(100, len(ranges))):
+                    net.publish(random.choice(steady), {name: sum(ends) // 2 for name, ends in wanted.items()})
+                net.run()
+                after = net.verdict()
+                row[f"{way}: later"] = (len(after.missing) - len(verdict.missing)) / (after.required - before)
+            rows.append(row)
+    return rows
+
+
 def measure_choices(nodes: int, subscriptions: int, publications: int, seed: int) -> list[Row]:
     """Messages and state of one workload; a subscription and an event come from anywhere."""
     random = Random(seed)
@@ -238,7 +274,7 @@ def _choice(name: str, asked: float, routed: float, notified: float, stored: lis
 
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=("storage", "notifications", "hot", "choices"))
+    parser.add_argument("what", choices=("storage", "notifications", "hot", "losses", "choices"))
     parser.add_argument("--sizes", type=int, nargs="+", default=[500, 1_000, 2_500, 5_000])
     parser.add_argument("--subscriptions", type=int)
     parser.add_argument("--nodes", type=int, default=31)
@@ -251,6 +287,8 @@ def main(arguments: list[str] | None = None) -> int:
             rows = measure_notifications(given.subscriptions or 500, given.seed)
         case "hot":
             rows = measure_hot(given.subscriptions or 2_000, given.seed)
+        case "losses":
+            rows = measure_losses(100, given.subscriptions or 200, given.seed)
         case _:
             rows = measure_choices(given.nodes, given.subscriptions or 500, 200, given.seed)
     table = Table(*rows[0])

@@ -201,6 +201,10 @@ class Peer:
         self._deliveries.begin(id)
         return self._install(interest)
 
+    def has(self, id: str) -> bool:
+        """Whether there is a subscription of this peer's client."""
+        return id in self._mine
+
     def unsubscribe(self, id: str) -> int:
         """End a subscription; nothing of it is delivered any more."""
         before = self._mine.pop(id)

@@ -70,6 +70,21 @@ def test_an_event_reaches_subscribers_at_every_peer_once(mapping: str) -> None:
     run(body)
 
 
+@pytest.mark.parametrize("mapping", ["any-attribute", "containment"])
+def test_a_peer_stops_while_clients_are_subscribed(mapping: str) -> None:
+    async def body() -> None:
+        raised: list[object] = []
+        asyncio.get_running_loop().set_exception_handler(lambda loop, context: raised.append(context))
+        description = RingDescription(mapping=mapping, period=0.1, retry=0.3, lease=3.0)
+        server = await begin(description=description)
+        async with palio.connect(url(server)) as client, client.subscribe(OSLO):
+            await server.stop()
+            await until(lambda: not server.host.ring_interests)
+        assert not raised
+
+    run(body)
+
+
 def test_an_ended_subscription_leaves_the_ring() -> None:
     async def body() -> None:
         async with ring(3) as peers, AsyncExitStack() as stack:

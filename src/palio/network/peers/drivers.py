@@ -95,8 +95,9 @@ class PeerDriver:
         raise NotImplementedError
 
     def unsubscribe(self, id: str) -> None:
-        self._node.unsubscribe(id)
-        self._carry_out()
+        if self._node.has(id):  # a peer that has left has ended all; one that was refused never began
+            self._node.unsubscribe(id)
+            self._carry_out()
 
     def publish(self, event: Event, on_answer: OnAnswer) -> None:
         """Publish; the answer is None when all that the peer promises is done."""
@@ -253,10 +254,6 @@ class CommunityDriver(PeerDriver):
             ))  # fmt: skip
             return
         self._request(self.peer.subscribe(id, wanted, time.monotonic()), on_answer)
-
-    def unsubscribe(self, id: str) -> None:
-        if self.peer.has(id):  # a durable one was refused
-            super().unsubscribe(id)
 
     def _take(self, sender: int, message: Any, now: float) -> None:
         if type(message) in _RING_MESSAGES:
