@@ -131,18 +131,24 @@ def _schedule(seed: int, **choices: Any) -> ChordNetwork:
     return net
 
 
+def _wrong(net: ChordNetwork) -> list[object]:
+    """What was lost, made up, or doubled where the subscriber's own peer has not crashed before its answer was out."""
+    verdict = net.verdict()
+    doubled = [pair for pair in verdict.repeated if not net._lives[pair[0].at]]
+    return [*verdict.missing, *verdict.wrong, *doubled]
+
+
 @pytest.mark.parametrize("seed", range(3))
 def test_what_is_held_back_by_a_node_that_crashes_comes_from_another(seed: int) -> None:
     net = _schedule(seed, buffer=0.7, collects=True)
-    verdict = net.verdict()
-    assert verdict.is_right, (verdict, net.failures)
+    assert _wrong(net) == [], net.failures
     assert not any(len(peer.store.kept) for peer in net._peers.values())
 
 
 @pytest.mark.deep
 def test_a_thousand_schedules_lose_nothing_that_is_held_back() -> None:
     for seed in range(1_000, 2_000):
-        assert _schedule(seed, buffer=0.7, collects=seed % 2 == 0).verdict().is_right, seed
+        assert _wrong(_schedule(seed, buffer=0.7, collects=seed % 2 == 0)) == [], seed
 
 
 def test_held_back_notifications_and_answers_share_messages() -> None:
