@@ -5,6 +5,7 @@ from __future__ import annotations
 from random import Random
 
 import peers
+import peers_load
 
 
 def test_all_schemes_reach_exactly_the_owners_and_m_cast_saves_what_the_source_claims() -> None:
@@ -36,3 +37,21 @@ def test_churn_leaves_owners_out_until_the_ring_is_repaired() -> None:
     rows = peers.measure_churn(60, 6, 3, seed=2)
     assert [row.reached for row in rows if row.seconds == 20.0] == [1.0, 1.0, 1.0]
     assert min(row.reached for row in rows if row.seconds == 0.0) < 1.0
+
+
+def test_what_nodes_store_is_counted_as_the_protocol_stores_it() -> None:
+    random, mapping = Random(5), peers.source_mappings()["selective-attribute"]
+    net = peers.ChordNetwork(40, mapping=mapping, seed=5, bits=peers.BITS, replicas=1)
+    wanted = [net.subscribe(0, peers.draw_condition(random)).wanted for _ in range(30)]
+    net.run()
+    keys, nodes = net._keys, sorted(net.memberships())
+    assert keys is not None
+    counted = peers_load.count_stored(nodes, [keys.positions_of(keys.arcs_of(each)) for each in wanted])
+    assert counted == [len(net._peers[node].store) for node in nodes]
+
+
+def test_peers_store_less_than_brokers_and_as_much_as_partitions() -> None:
+    rows = {row["choice"]: row for row in peers_load.measure_choices(9, 40, 10, seed=2)}
+    assert rows["brokers, content"]["stored, mean"] == 40
+    assert rows["peers, selective-attribute"]["stored, mean"] < 40
+    assert rows["peers, key-space-split"]["messages of an event"] < 2

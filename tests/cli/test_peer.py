@@ -13,8 +13,9 @@ from typing import Any
 import pytest
 
 import palio
-from palio.cli.peer import MAPPING_NAMES
+from palio.cli.peer import MAPPING_NAMES, OVERLAY_NAMES
 from palio.network.client.broker import Broker
+from palio.peers.communities.overlays import OVERLAYS
 from palio.peers.rendezvous_mappings import ANY_ATTRIBUTE, MAPPINGS
 from tests.network.processes import Peer, command, running
 from tests.network.running import run
@@ -46,9 +47,13 @@ async def settled(urls: list[str]) -> list[dict[str, Any]]:
 
 
 async def ring_state(url: str) -> dict[str, Any]:
+    state: dict[str, Any] = (await _status(url))["ring"]
+    return state
+
+
+async def _status(url: str) -> dict[str, Any]:
     async with palio.connect(url) as client:
-        state: dict[str, Any] = (await client.status())["ring"]
-        return state
+        return await client.status()
 
 
 def test_a_ring_serves_clients_as_a_broker_does_also_when_peers_are_killed() -> None:
@@ -110,6 +115,10 @@ def test_the_mapping_of_a_ring_is_chosen_by_samples_and_refused_where_it_differs
         (("--mapping", "similar"), "is not one of"),
         (("--join", "nowhere:port"), "a port is a number"),
         (("--replicas", "0"), "is not in the range"),
+        (("--replicas", "3", "--join", "127.0.0.1:1"), "a peer that joins one takes what that has"),
+        (("--collect",), "give --buffer"),
+        (("--virtual-nodes", "0"), "is not in the range"),
+        (("--mapping", "containment", "--replicas", "3"), "a containment overlay stores nothing for others"),
         (("--listen", "palio://0.0.0.0:0"), "no TLS"),
     ],
 )
@@ -121,6 +130,64 @@ def test_wrong_arguments_are_explained(arguments: tuple[str, ...], reason: str) 
 
 def test_the_mappings_of_the_help_are_those_that_there_are() -> None:
     assert set(MAPPING_NAMES) == {"auto", ANY_ATTRIBUTE, *MAPPINGS}
+    assert OVERLAY_NAMES == OVERLAYS
+
+
+@pytest.mark.deep
+def test_newcomers_join_while_a_thousand_events_a_second_flow_and_nothing_is_lost_or_doubled() -> None:
+    rate, seconds = 1_000, 8
+    with ring_of(4) as peers, ExitStack() as stack:
+        urls = [each.url for each in peers]
+        contact = urls[1].removeprefix("palio://")
+
+        async def flow(client: Broker) -> float:
+            began = asyncio.get_running_loop().time()
+            under_way: set[asyncio.Task[None]] = set()
+            for n in range(rate * seconds):
+                if n % 20 == 0:  # by the clock: what comes late is not made up for by a burst without end
+                    await asyncio.sleep(max(0.0, began + n / rate - asyncio.get_running_loop().time()))
+                    if len(under_way) > 2 * rate:
+                        await asyncio.wait(under_way, return_when=asyncio.FIRST_COMPLETED)
+                task = asyncio.create_task(client.publish({"n": n, "kind": "tick"}, confirm=True))
+                under_way.add(task)
+                task.add_done_callback(under_way.discard)
+            await asyncio.gather(*under_way)
+            return asyncio.get_running_loop().time() - began
+
+        async def take(url: str) -> list[int]:
+            async with (
+                palio.connect(url) as client,
+                client.subscribe("n >= 0 AND kind = 'tick'", queue=100_000) as ticks,
+            ):
+                ready.release()
+                return [int((await anext(ticks))["n"]) for _ in range(rate * seconds)]  # type: ignore[call-overload]
+
+        ready = asyncio.Semaphore(0)
+
+        async def body() -> None:
+            await settled(urls)
+            taking = [asyncio.create_task(take(each)) for each in (urls[0], urls[3])]
+            for _ in taking:
+                await ready.acquire()
+            async with palio.connect(urls[2]) as publisher:
+                flowing = asyncio.create_task(flow(publisher))
+                for _ in range(2):
+                    newcomer = await asyncio.to_thread(Peer, "--join", contact)
+                    stack.enter_context(running(newcomer))
+                    urls.append(newcomer.url)
+                    await settled(urls)
+                took = await flowing
+                print(f"{rate * seconds / took:,.0f} events a second, {len(urls)} peers")
+                async with palio.connect(urls[4]) as client, client.subscribe("n >= 0 AND kind = 'late'") as late:
+                    await publisher.publish({"n": 7, "kind": "late"}, confirm=True)
+                    assert (await anext(late))["n"] == 7
+                # What an event is confirmed for is with its subscribers' peers: nothing comes after this.
+                for url in (urls[0], urls[3]):
+                    assert (await _status(url))["counts"]["out"] == rate * seconds, "each event once"
+            for each in taking:
+                assert sorted(await each) == list(range(rate * seconds))
+
+        run(body)
 
 
 @pytest.mark.deep

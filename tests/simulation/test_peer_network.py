@@ -211,6 +211,27 @@ def test_a_ring_grows_from_one_peer() -> None:
     assert {each.subscription for each in net.deliveries} == {desk}
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_many_newcomers_at_once_find_their_places_while_events_flow(seed: int) -> None:
+    random = Random(seed)
+    net = ChordNetwork(1 + seed % 2, seed=seed, mapping=MAPPINGS[seed % 3], virtual_nodes=1 + seed % 3)
+    for _ in range(6):
+        net.subscribe(0, condition(random))
+    net.run()
+    for _ in range(12):
+        net.join(0)
+        net.run(random.choice((0.0, 0.01, 0.1)) or 0.001)
+    for _ in range(30):
+        net.publish(random.choice(net._numbers_up()), event(random))
+        net.run(0.2)
+        check_ring(net)
+    net.run()
+    net.run(30.0)
+    assert is_ideal(net)
+    verdict = net.verdict()
+    assert verdict.is_right, (verdict, net.failures)
+
+
 def test_subscriptions_of_a_peer_that_is_gone_end_with_their_leases() -> None:
     net = ChordNetwork(20, seed=2, lease=30.0)
     net.subscribe(7, "price > 10")

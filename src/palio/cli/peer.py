@@ -1,4 +1,4 @@
-"""`palio peer`: a node of a ring that needs no brokers."""
+"""`palio peer`: a node of a ring, or of a semantic overlay, that needs no brokers."""
 
 from __future__ import annotations
 
@@ -26,6 +26,8 @@ _FILE: Final = click.Path(exists=True, dir_okay=False, path_type=Path)
 _SAMPLES: Final = click.Path(exists=True, path_type=Path)
 # Known without loading the mappings, which the help of a command must not wait for; a test compares.
 MAPPING_NAMES: Final = ("auto", "any-attribute", "attribute-split", "key-space-split", "selective-attribute")
+OVERLAY_NAMES: Final = ("containment", "similarity")
+_RING_OPTIONS: Final = ("replicas", "buffer", "collect", "shed-above")  # that all peers of a ring share
 _DEFAULT_PORT: Final = 7421
 _DEFAULT_DATA: Final = "palio-peer"
 _MAX_READ_SAMPLES: Final = 100_000  # of a file; an even draw of them describes the ring
@@ -36,16 +38,27 @@ _MAX_READ_SAMPLES: Final = 100_000  # of a file; an even draw of them describes 
               help="Address for clients and other peers; `palio://:PORT` is on this machine.")  # fmt: skip
 @click.option("--join", "contacts", multiple=True, metavar="HOST:PORT",
               help="Join the ring of this peer; may be repeated.  [default: found a ring]")  # fmt: skip
-@click.option("--mapping", type=click.Choice(MAPPING_NAMES), default="auto", show_default=True,
+@click.option("--mapping", type=click.Choice((*MAPPING_NAMES, *OVERLAY_NAMES)), default="auto", show_default=True,
               help="How subscriptions and events get their keys. `auto` takes that of the ring; who founds one chooses "
-                   "by the samples.")  # fmt: skip
-@click.option("--events", type=_SAMPLES, metavar="FILE", help="Sample of events, for a ring that is founded.")
+                   "by samples. `containment` and `similarity` have no keys: neighbours want the same.")  # fmt: skip
+@click.option("--events", type=_SAMPLES, metavar="FILE",
+              help="Sample of events, for a ring or an overlay that is founded.")  # fmt: skip
 @click.option("--subscriptions", type=_SAMPLES, metavar="FILE",
               help="Sample of subscriptions, for a ring that is founded.")  # fmt: skip
 @click.option("--peers", type=click.IntRange(1, 10**9), default=100, show_default=True,
               help="About how many peers a ring that is founded will have.")  # fmt: skip
-@click.option("--replicas", type=click.IntRange(1, 64), default=3, show_default=True,
-              help="Peers that store each subscription; fewer crashes at once lose nothing.")  # fmt: skip
+@click.option("--replicas", type=click.IntRange(1, 64),
+              help="Peers that store each subscription, of a ring that is founded; fewer crashes at once lose "
+                   "nothing.  [default: 3]")  # fmt: skip
+@click.option("--buffer", type=click.FloatRange(0, 3_600), metavar="SECONDS",
+              help="On a ring that is founded: hold notifications back, and send them together.")  # fmt: skip
+@click.option("--collect", is_flag=True,
+              help="With --buffer: those of one subscription go by one of the peers that store it.")  # fmt: skip
+@click.option("--shed-above", type=click.IntRange(1), metavar="EVENTS",
+              help="Events in a second above which a peer of a ring that is founded leaves some to its neighbours.  "
+                   "[default: never]")  # fmt: skip
+@click.option("--virtual-nodes", type=click.IntRange(1, 256), default=1, show_default=True,
+              help="Places of this peer on its ring: with twice as many it stores twice as much.")  # fmt: skip
 @click.option("--public", metavar="URL", help="Address for other peers, if it is not where this one listens.")
 @click.option("--data", metavar="DIRECTORY", default=_DEFAULT_DATA, show_default=True,
               help="Data directory; `none` keeps everything in memory.")  # fmt: skip
@@ -61,7 +74,8 @@ _MAX_READ_SAMPLES: Final = 100_000  # of a file; an even draw of them describes 
               help="debug, info, warning or error; MODULE=LEVEL, such as peers=debug, is of one module.")  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="Log and announce addresses as JSON, on a line each.")
 def peer(config: Path | None, **given: Any) -> None:
-    """Run a peer, until Ctrl-C or SIGTERM: a node of a ring on which subscriptions and events meet.
+    """Run a peer, until Ctrl-C or SIGTERM: a node of a ring on which subscriptions and events meet, or, with
+    `--mapping containment` or `similarity`, one whose neighbours have close interests.
 
     Nobody configures a topology. Clients publish, subscribe and ask for the status of any peer as of a broker. A
     peer that ends in order hands over what it stores; of those that crash, fewer at once than --replicas lose nothing.
@@ -71,6 +85,7 @@ def peer(config: Path | None, **given: Any) -> None:
       palio peer
       palio peer --listen palio://:7422 --join 127.0.0.1:7421 --data ./second
       palio peer --mapping auto --events sample.jsonl --subscriptions wanted.csv --peers 500
+      palio peer --mapping containment
       palio publish '{"price": 120}' --connect palio://127.0.0.1:7422
     """
     from palio.network.fast_start import fast_start
@@ -121,9 +136,18 @@ def _ring_settings(given: dict[str, Any]) -> RingSettings:
             f"{mapping} needs samples, --events or --subscriptions or both; any-attribute does without"
         )
     wanted = None if mapping == "auto" else mapping
+    said = [name for name in _RING_OPTIONS if given[name.replace("-", "_")]]
+    if contacts and said:
+        raise InvalidArgument(f"--{said[0]} is of a ring that is founded; a peer that joins one takes what that has")
+    if mapping in OVERLAY_NAMES:
+        said += ["subscriptions"] * bool(given["subscriptions"]) + ["virtual-nodes"] * (given["virtual_nodes"] > 1)
+        if said:
+            raise InvalidArgument(f"--{said[0]} is of a ring with keys; a {mapping} overlay stores nothing for others")
+    if given["collect"] and not given["buffer"]:
+        raise InvalidArgument("what is collected is held back on the way; give --buffer, the seconds of each step")
     if contacts:
-        return RingSettings(contacts, mapping=wanted)
-    return RingSettings((), _describe(given), wanted)
+        return RingSettings(contacts, mapping=wanted, virtual_nodes=given["virtual_nodes"])
+    return RingSettings((), _describe(given), wanted, given["virtual_nodes"])
 
 
 def _describe(given: dict[str, Any]) -> RingDescription:
@@ -135,7 +159,16 @@ def _describe(given: dict[str, Any]) -> RingDescription:
     )
     events = [] if given["events"] is None else list(islice(_events(given["events"]), _MAX_READ_SAMPLES))
     mapping = None if given["mapping"] == "auto" else given["mapping"]
-    return plan_ring(conditions, events, given["peers"], mapping=mapping, replicas=given["replicas"])
+    return plan_ring(
+        conditions,
+        events,
+        given["peers"],
+        mapping=mapping,
+        replicas=given["replicas"] or 3,
+        buffer=given["buffer"] or 0.0,
+        collects=given["collect"],
+        shed_above=given["shed_above"] or 0,
+    )
 
 
 def _conditions(path: Path) -> Iterator[Filter]:
@@ -168,7 +201,8 @@ def _print_banner(server: PeerServer) -> None:
     rows = [("listens at", str(each)) for each in server.addresses]
     joins = ", ".join(map(str, server.ring_settings.join))
     description = server.ring_settings.description
-    rows.append(("ring", f"joins by {joins}" if joins else f"its own, mapping {description.mapping}"))
+    own = "mapping" if description.overlay is None else "overlay"
+    rows.append(("ring", f"joins by {joins}" if joins else f"its own, {own} {description.mapping}"))
     rows.append(("keeps its data in", str(settings.data) if settings.data else "memory, until it ends"))
     console.print(terminal.facts(rows))
     at = f" --connect {server.addresses[0]}"

@@ -75,7 +75,7 @@ def _print(console: Console, found: dict[str, Any]) -> None:
     console.print(terminal.facts([*rows, ("dropped", ", ".join(dropped) or "nothing")]))
     if "ring" in found:
         console.print()
-        console.print("Ring", style="title")
+        console.print("Overlay" if "overlay" in found["ring"] else "Ring", style="title")
         console.print(terminal.facts(_ring(found["ring"])))
     tables = {
         "Neighbours": _neighbours(found),
@@ -131,17 +131,32 @@ def _rates(rates: dict[str, float]) -> str:
     return ", ".join(f"{terminal.rate(rates[name], 1)} a second {name}" for name in ("in", "out"))
 
 
+def _further(virtual_nodes: int) -> str:
+    return f" and {terminal.plural(virtual_nodes - 1, 'other')}" if virtual_nodes > 1 else ""
+
+
 def _ring(ring: dict[str, Any]) -> list[tuple[str, str]]:
     if not ring["is_member"]:
         return [("state", "joining")]
+    knows = f"{terminal.plural(ring['peers_known'], 'peer')}, connected to {ring['connections']:,}"
+    if "overlay" in ring:
+        searching = ring["members"] - ring["placed"]
+        asks = terminal.plural(ring["interests"], "condition")
+        return [
+            ("overlay", f"{ring['overlay']}, position {ring['position']}"),
+            ("asks for", f"{asks}, {searching:,} without a place yet" if searching else asks),
+            ("neighbours", f"{ring['neighbours']:,}"),
+            ("in vain", f"{terminal.plural(ring['in_vain'], 'event')} that nobody here wants"),
+            ("knows", knows),
+        ]
     kept = f", {terminal.plural(ring['kept'], 'event')} for peers that are away" if ring["kept"] else ""
     return [
-        ("position", f"{ring['position']}, after {ring['predecessor'] or 'nobody'}"),
+        ("position", f"{ring['position']}{_further(ring['virtual_nodes'])}, after {ring['predecessor'] or 'nobody'}"),
         ("successors", ", ".join(ring["successors"])),
         ("mapping", f"{ring['mapping']}, {ring['replicas']} replicas"),
         ("stores", f"{terminal.plural(ring['stored'], 'subscription')}{kept}"),
         ("asks for", terminal.plural(ring["interests"], "condition")),
-        ("knows", f"{terminal.plural(ring['peers_known'], 'peer')}, connected to {ring['connections']:,}"),
+        ("knows", knows),
     ]
 
 

@@ -34,6 +34,7 @@ from palio.peers.ring import Ring, Runs, intersect_runs
 
 Stored: TypeAlias = tuple[tuple[Interest, ...], tuple[Kept, ...]]  # under some keys
 
+_MAX_JOINING_ROUNDS: Final = 5  # of maintenance, in which a node that joins acknowledges its arc
 MAX_REMEMBERED_ARCS: Final = 32  # of nodes that answered, as further fingers
 
 
@@ -52,6 +53,7 @@ class Membership:
         self._fingers: dict[int, tuple[int, int | None]] = {}  # by power of two: a node and its predecessor
         self._remembered: OrderedDict[int, int | None] = OrderedDict()
         self._next_finger = 0
+        self._joining_rounds = 0
 
     # Beginning and end
 
@@ -71,10 +73,10 @@ class Membership:
             self._set_successors((owner, *answer.successors))
             self._send(owner, Notify(False))
 
-    def leave(self, interests: tuple[Interest, ...], kept: tuple[Kept, ...]) -> None:
-        """Hand the own arc to the successor, and tell the predecessor."""
+    def leave(self, heir: int, interests: tuple[Interest, ...], kept: tuple[Kept, ...]) -> None:
+        """Hand the own arc to the next node that stays, and tell both neighbours."""
         message = Leave(self.predecessor, tuple(self.successors), interests, kept)
-        for neighbour in dict.fromkeys((self.successors[0], self.predecessor)):
+        for neighbour in dict.fromkeys((heir, self.successors[0], self.predecessor)):
             if neighbour is not None and neighbour != self.node:
                 self._send(neighbour, message)
         self.is_member = False
@@ -137,6 +139,12 @@ class Membership:
             self._send(successor, AskNeighbours() if self.is_member else Notify(False))
         if self.predecessor is not None and self.predecessor not in (self.node, successor):
             self._send(self.predecessor, AskNeighbours())
+        if self.joining is not None:
+            self._joining_rounds += 1
+            if self._joining_rounds > _MAX_JOINING_ROUNDS:
+                self.joining = None  # it may have found another place
+            else:
+                self._send(self.joining, AskNeighbours())
 
     def next_finger(self) -> int | None:
         """The position whose owner is to be looked up next; None where the successor owns them all."""
@@ -161,6 +169,11 @@ class Membership:
         if not self.is_member and successor == self.node:
             return  # it is still looking for its place, and any peer would look like its successor
         self.remember(sender, found.predecessor)
+        before = found.predecessor
+        if not self.is_member and sender == successor and before is not None:
+            if self.ring.is_between(self.node, before, sender):
+                self.successors = [self.node]
+            return
         if sender == successor or self.ring.is_between(self.node, sender, successor):
             self._set_successors((sender, *found.successors))
             candidate = found.predecessor
@@ -180,12 +193,18 @@ class Membership:
         if known is None and message.is_member:
             self.predecessor = sender  # after a crash: it has its arc
         elif known is None or self.ring.is_between(known, sender, self.node):
-            self.joining = sender
+            if self.joining not in (None, sender):
+                return  # one after the other: two that took over at once would both own a part
+            if self.joining is None:
+                self.joining, self._joining_rounds = sender, 0
             # All but what stays here: copies of its predecessors' arcs as well. If one of them crashes before it has
             # heard of the newcomer, the newcomer owns its arc.
             self._send(sender, Transfer(known, *stored(self.ring.arc(self.node, sender))))
         elif sender != known and known != self.node:
             self._send(known, AskNeighbours())  # if it is dead, the sender takes its place the next time
+            if not message.is_member:
+                # Others have joined before this newcomer since it was told its place: it asks anew.
+                self._send(sender, Neighbours(known, tuple(self.successors)))
 
     def on_transfer(self, sender: int, message: Transfer) -> None:
         if sender == self.successors[0] and not self.is_member:

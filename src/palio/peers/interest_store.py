@@ -52,6 +52,11 @@ class InterestStore:
             number = self._numbers[interest.id] = self._index.add(interest.wanted)
             self._id_of[number] = interest.id
 
+    def knows(self, interest: Interest) -> bool:
+        """Whether an interest is here with the same condition, in whatever version."""
+        known = self._interests.get(interest.id)
+        return known is not None and known.arcs == interest.arcs and known.wanted == interest.wanted
+
     def expire(self, now: float) -> None:
         """Drop interests whose leases have ended."""
         for id in [id for id, at in self._expires_at.items() if at < now]:
@@ -80,13 +85,27 @@ class InterestStore:
         """The peer of a subscription that has not ended."""
         return self._interests[id].subscriber if id in self._numbers else None
 
+    def is_durable(self, id: str) -> bool:
+        """Whether events are kept for a subscription whose peer is away."""
+        return id in self._numbers and self._interests[id].durable
+
     def meeting_key(self, id: str, occurrence: Occurrence, owned: Runs) -> Key | None:
         """The first owned key that an event and a durable subscription share; None where it has ended."""
-        if id not in self._numbers or not self._interests[id].durable:
+        if not self.is_durable(id):
             return None
         arcs = self._interests[id].arcs
         shared = (key for key in occurrence.keys if any(_is_under(key, arc) for arc in arcs))
         return next((key for key in shared if contains(owned, self._keys.position_of(key))), None)
+
+    def agent_of(self, id: str, occurrence: Occurrence, owned: Runs) -> int | None:
+        """The middle of the range of keys under which an event and a subscription meet here (Baldoni et al. §4.4)."""
+        for key in occurrence.keys:
+            if not contains(owned, self._keys.position_of(key)):
+                continue
+            for arc in self._interests[id].arcs:
+                if _is_under(key, arc):
+                    return self._keys.middle_of(arc)
+        return None
 
     def replace(self, keys: Runs, interests: Iterable[Interest], now: float) -> None:
         """Take over all interests with some of these keys; those that have no others, and are not among them, go."""

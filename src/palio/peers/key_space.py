@@ -50,6 +50,11 @@ class KeySpace:
             for arc in arcs
         )
 
+    def middle_of(self, arc: Arc) -> int:
+        """The position half way from the first key of a range to its last."""
+        low, high = self.position_of(Key(arc.axis, arc.first)), self.position_of(Key(arc.axis, arc.last))
+        return (low + self.ring.distance(low, high) // 2) % self.ring.size
+
     def positions_of_keys(self, keys: Iterable[Key]) -> Runs:
         return union_runs(((place, place),) for place in map(self.position_of, keys))
 

@@ -7,8 +7,10 @@ from collections.abc import Iterable
 from palio.errors import WireError
 from palio.peers.key_space import KeySpace
 from palio.peers.messages import (
+    Agreed,
     AskInterests,
     Cast,
+    Collect,
     Copies,
     Digest,
     Interest,
@@ -16,6 +18,7 @@ from palio.peers.messages import (
     Message,
     Occurrence,
     Replicate,
+    Shed,
     Taken,
     Transfer,
     mentioned,
@@ -30,12 +33,19 @@ def check_message(keys: KeySpace, message: Message) -> None:
     if not all(0 <= each < size for each in mentioned(message)):
         raise WireError("a position that is not on the ring")
     match message:
+        case Shed():
+            check_message(keys, message.cast)
+        case Agreed() if not 0 <= message.low < size:
+            raise WireError("a position that is not on the ring")
         case Cast():
             _check_runs(message.keys, size)
             if isinstance(message.payload, Interest):
                 _check_interests(keys, (message.payload,))
             elif isinstance(message.payload, Occurrence):
                 _check_keys(keys, message.payload.keys)
+        case Collect():
+            if not all(0 <= (each.agent or 0) < size and each.steps >= 0 for each in message.entries):
+                raise WireError("a way to an agent that is not on the ring")
         case Taken():
             _check_runs(message.keys, size)
         case Digest() if not 0 <= message.low < size:

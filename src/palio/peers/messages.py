@@ -135,6 +135,21 @@ class Digest(Struct, frozen=True, array_like=True, tag=14):
     low: int
     digest: bytes
     is_new: bool = False  # whether the sender owns a part of it since a short time only, and may lack some
+    is_hot: bool = False  # whether the sender wants to leave events to those whose copies are equal
+
+
+class Agreed(Struct, frozen=True, array_like=True, tag=45):
+    """The sender's copy of the receiver's arc is equal to it; it has had so many events in a period itself."""
+
+    low: int
+    load: int
+
+
+class Shed(Struct, frozen=True, array_like=True, tag=46):
+    """An event for the receiver to match in place of the owner of its keys; or, `back`, for that owner after all."""
+
+    cast: Cast
+    back: bool = False
 
 
 class AskInterests(Struct, frozen=True, array_like=True, tag=15):
@@ -161,7 +176,36 @@ class Notification(Struct, frozen=True, array_like=True, tag=17):
 
 
 class Notified(Struct, frozen=True, array_like=True, tag=18):
-    number: int
+    """The receiver's notifications of these numbers are done."""
+
+    numbers: tuple[int, ...]
+
+
+class Notifications(Struct, frozen=True, array_like=True, tag=42):
+    """Notifications that were held back together."""
+
+    notifications: tuple[Notification, ...]
+
+
+class Collected(Struct, frozen=True, array_like=True):
+    """A notification on its way to the `agent`, the node in the middle of its subscription's keys, after some steps."""
+
+    subscriber: int
+    agent: int | None
+    steps: int
+    notification: Notification
+
+
+class Collect(Struct, frozen=True, array_like=True, tag=43):
+    """Notifications that the receiver is nearer to the agents of; it answers by their numbers."""
+
+    entries: tuple[Collected, ...]
+
+
+class Undelivered(Struct, frozen=True, array_like=True, tag=44):
+    """The subscribers of these notifications, which the sender has taken over, cannot be reached."""
+
+    numbers: tuple[int, ...]
 
 
 class Released(Struct, frozen=True, array_like=True, tag=41):
@@ -182,10 +226,15 @@ Message: TypeAlias = (
     | Replicate
     | Replicated
     | Digest
+    | Agreed
+    | Shed
     | AskInterests
     | Copies
     | Notification
     | Notified
+    | Notifications
+    | Collect
+    | Undelivered
     | Released
 )
 
@@ -239,6 +288,8 @@ def identity(event: Event) -> str:
 def mentioned(message: Message) -> set[int]:
     """The peers that a message names, by their positions: whoever gets it may want to send to them."""
     match message:
+        case Shed():
+            return mentioned(message.cast)
         case Cast():
             found = {message.origin, message.sender}
             if isinstance(message.payload, Interest):
@@ -251,6 +302,8 @@ def mentioned(message: Message) -> set[int]:
         case Transfer():
             found = {each.subscriber for each in message.interests}
             return found if message.predecessor is None else found | {message.predecessor}
+        case Collect():
+            return {each.subscriber for each in message.entries}
         case Replicate() | Copies() | AskInterests():
             return {each.subscriber for each in message.interests}
     return set()

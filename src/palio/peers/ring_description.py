@@ -1,4 +1,4 @@
-"""Description of a ring: what all its peers must agree on, and a newcomer gets from the peer that it joins by.
+"""Description of a ring or an overlay: what all its peers agree on, and a newcomer gets from the peer that it joins by.
 
 A mapping is described by what it is made of: its name, its attributes, and a sample of events and conditions. Every
 peer makes the same cells of them. A table of cells would have to be checked for consistency; samples are read as any
@@ -15,6 +15,8 @@ from msgspec import Meta, Struct
 
 from palio.events import Event
 from palio.filters.filter import Filter
+from palio.peers.communities.overlays import OVERLAYS, Overlay
+from palio.peers.communities.settings import CommunitySettings
 from palio.peers.key_space import KeySpace
 from palio.peers.mapping_choice import choose_ring_mapping
 from palio.peers.peer import PeerSettings
@@ -26,13 +28,14 @@ RING_BITS: Final = 64
 MAX_SAMPLED: Final = 1_000  # events, and as many conditions
 CELLS_PER_PEER: Final = 4  # of an attribute: with fewer cells than peers, some peers would never own a key
 _DEFAULT_CELLS: Final = 4_096
+_PATIENCE_PERIODS: Final = 5.0  # of maintenance, that a search for neighbours takes at most
 _Item = TypeVar("_Item")
 
 _Seconds = Annotated[float, Meta(gt=0, le=10 * 365 * 86_400)]
 
 
 class RingDescription(Struct, frozen=True, array_like=True):
-    """A ring's mapping and the settings that all its peers share."""
+    """A ring's mapping, or the name of a semantic overlay, and the settings that all its peers share."""
 
     mapping: str = ANY_ATTRIBUTE
     attributes: Annotated[tuple[str, ...], Meta(max_length=1_000)] = ()
@@ -45,16 +48,31 @@ class RingDescription(Struct, frozen=True, array_like=True):
     retry: _Seconds = 2.0
     lease: _Seconds = 60.0
     durable_lease: _Seconds = 7 * 86_400.0
+    buffer: Annotated[float, Meta(ge=0, le=3_600)] = 0.0
+    collects: bool = False
+    shed_above: Annotated[int, Meta(ge=0)] = 0
+
+    @property
+    def overlay(self) -> Overlay | None:
+        """The semantic overlay that this is, if it is no ring."""
+        return self.mapping if self.mapping in OVERLAYS else None  # type: ignore[return-value]
+
+    @property
+    def community_settings(self) -> CommunitySettings:
+        return CommunitySettings(period=self.period, patience=_PATIENCE_PERIODS * self.period)
 
     @property
     def settings(self) -> PeerSettings:
         return PeerSettings(
             replicas=self.replicas,
-            successors=max(2 * self.replicas, 8),
+            successors=max(4 * self.replicas, 16),  # other peers may have several nodes, which crash together
             period=self.period,
             retry=self.retry,
             lease=self.lease,
             durable_lease=self.durable_lease,
+            buffer=self.buffer,
+            collects=self.collects,
+            shed_above=self.shed_above,
         )
 
     def key_space(self) -> KeySpace:
@@ -71,7 +89,15 @@ class RingDescription(Struct, frozen=True, array_like=True):
 
 
 def plan_ring(
-    conditions: Sequence[Filter], events: Sequence[Event], peers: int, *, mapping: str | None = None, replicas: int = 3
+    conditions: Sequence[Filter],
+    events: Sequence[Event],
+    peers: int,
+    *,
+    mapping: str | None = None,
+    replicas: int = 3,
+    buffer: float = 0.0,
+    collects: bool = False,
+    shed_above: int = 0,
 ) -> RingDescription:
     """The description of a ring for a workload of which there are samples, and for about so many peers.
 
@@ -89,7 +115,18 @@ def plan_ring(
             if not attributes:  # no condition to key by
                 mapping = ANY_ATTRIBUTE
     cells = min(1 << 20, max(64, CELLS_PER_PEER * peers))
-    return RingDescription(mapping, attributes, chosen, cells, _draw(conditions), _draw(events), replicas)
+    return RingDescription(
+        mapping,
+        attributes,
+        chosen,
+        cells,
+        _draw(conditions),
+        _draw(events),
+        replicas,
+        buffer=buffer,
+        collects=collects,
+        shed_above=shed_above,
+    )
 
 
 decode_description = codec.reader(RingDescription)

@@ -73,16 +73,16 @@ def encode_any(message: Struct | tuple[int, ...]) -> bytes:
     return _encoder.encode(message)
 
 
-def reader(kinds: Any) -> Callable[[bytes], Any]:
+def reader(kinds: Any, max_bytes: int = MAX_FRAME_BYTES) -> Callable[[bytes], Any]:
     """A function that decodes a message of one of some kinds, and raises `WireError` for anything else."""
-    return checked(msgspec.msgpack.Decoder(kinds, dec_hook=_decode_filter).decode)
+    return checked(msgspec.msgpack.Decoder(kinds, dec_hook=_decode_filter).decode, max_bytes)
 
 
-def checked(decode: Callable[[bytes], Any]) -> Callable[[bytes], Any]:
+def checked(decode: Callable[[bytes], Any], max_bytes: int = MAX_FRAME_BYTES) -> Callable[[bytes], Any]:
     """A decoder that raises `WireError` for whatever cannot be decoded."""
 
     def read(data: bytes) -> Any:
-        if len(data) > MAX_FRAME_BYTES:
+        if len(data) > max_bytes:
             raise WireError(f"{len(data):,} bytes are more than one message may have")
         try:
             return decode(data)

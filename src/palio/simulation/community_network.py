@@ -13,15 +13,16 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from math import inf
 from random import Random
-from typing import Any, Final, Literal, NamedTuple, TypeAlias, get_args
+from typing import Any, Final, NamedTuple
 
 from palio.errors import InvalidArgument
 from palio.events import Event
 from palio.filters.filter import Filter
-from palio.peers.communities.community_peer import CommunityPeer, MakeMember, Member
+from palio.peers.communities.community_peer import CommunityPeer, Member
 from palio.peers.communities.containment_member import ContainmentMember
 from palio.peers.communities.event_sample import EventSample
 from palio.peers.communities.messages import Address, Deliver, Effect, Forward, Message, Send, Useless
+from palio.peers.communities.overlays import OVERLAYS, Overlay, member_maker
 from palio.peers.communities.settings import CommunitySettings
 from palio.peers.communities.similarity_member import SimilarityMember
 from palio.peers.messages import Confirmed, SetTimer
@@ -29,8 +30,6 @@ from palio.simulation.community_build import build_containment, build_similarity
 from palio.simulation.engine import EventQueue
 from palio.simulation.peer_network import PeerDelivery, PeerSubscription, PeerVerdict
 
-Overlay: TypeAlias = Literal["containment", "similarity"]
-OVERLAYS: Final = get_args(Overlay)
 _MAX_RUN_SECONDS: Final = 3_600.0  # without an answer to what a client asked for
 _KNOWN_PEERS: Final = 4  # that a peer knows from the beginning
 
@@ -175,7 +174,7 @@ class CommunityNetwork:
         self._upkeep = False  # what happens now is maintenance
         self._peers: dict[int, CommunityPeer] = {}
         self._next_peer = 0
-        self._make_member = self._maker()
+        self._make_member = member_maker(overlay, self.sample)
         for number in range(peers):
             peer = self._add_peer()
             if number == 0:
@@ -184,21 +183,6 @@ class CommunityNetwork:
                 peer.restore({0, *(self._random.randrange(number) for _ in range(_KNOWN_PEERS - 1))})
                 peer.start(self._random.random() * period)
             self._carry_out(peer)
-
-    def _maker(self) -> MakeMember:
-        if self.overlay == "containment":
-            relate = self.sample.relate
-
-            def containment(address: Address, wanted: Filter, settings: CommunitySettings, host: Any) -> Member:
-                return ContainmentMember(address, wanted, settings, relate, host)
-
-            return containment
-        proximity = self.sample.proximity
-
-        def similarity(address: Address, wanted: Filter, settings: CommunitySettings, host: Any) -> Member:
-            return SimilarityMember(address, wanted, settings, proximity, host)
-
-        return similarity
 
     @property
     def peers(self) -> int:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import inf
 from random import Random
@@ -26,7 +26,7 @@ from palio.peers.rendezvous_mappings import ANY_ATTRIBUTE, MAPPINGS, KeyMapping,
 from palio.peers.ring import Ring
 from palio.simulation.engine import EventQueue
 
-_CELLS_PER_PEER: Final = 4  # of an attribute: with fewer cells than peers, some peers would never own a key
+_CELLS_PER_PEER: Final = 4  # of an attribute: with fewer cells than nodes, some would never own a key
 KNOWN_MAPPINGS: Final = (*MAPPINGS, ANY_ATTRIBUTE, "auto")
 _MAX_RUN_SECONDS: Final = 3_600.0  # without an answer to what a client asked for
 
@@ -110,6 +110,10 @@ class ChordNetwork:
         delay: float = 0.05,
         period: float = 1.0,
         lease: float = 60.0,
+        buffer: float = 0.0,
+        collects: bool = False,
+        virtual_nodes: int = 1,
+        shed_above: int = 0,
     ) -> None:
         """A stable ring of so many peers, whose positions are drawn from the seed.
 
@@ -117,10 +121,23 @@ class ChordNetwork:
         attributes there are and how their values are spread: by a `sample` of events, or else by the subscriptions that
         were made before the network first runs. Any mapping is right for every subscription and event; how evenly the
         load is spread depends on the sample.
+
+        Nodes hold notifications back for `buffer` seconds, to send them together. With `collects`, those of one
+        subscription go from neighbour to neighbour to the node in the middle of its keys, which sends them.
+
+        A peer has as many places on the ring as it has `virtual_nodes`, which evens out what peers store. A node with
+        more events in a period than `shed_above` leaves some to the neighbours that have copies of what it stores.
         """
         _check_count("peers", peers)
         _check_count("replicas", replicas)
+        _check_count("virtual_nodes", virtual_nodes)
+        if shed_above:
+            _check_count("shed_above", shed_above)
         _check_seconds(delay=delay, period=period, lease=lease)
+        if buffer != 0:
+            _check_seconds(buffer=buffer)
+        if collects and not buffer:
+            raise InvalidArgument("what is collected is held back on the way; give buffer, the seconds of each step")
         if type(seed) is not int:
             raise InvalidArgument(f"a seed is a whole number, not {seed!r:.80}")
         is_known = mapping in KNOWN_MAPPINGS if isinstance(mapping, str) else hasattr(mapping, "event_keys")
@@ -129,10 +146,17 @@ class ChordNetwork:
         if isinstance(sample, str | bytes | Mapping) or not hasattr(sample, "__iter__"):
             raise InvalidArgument(f"a sample is a list of events, not {type(sample).__name__}")
         self.ring = Ring(bits)
-        if peers > self.ring.size:
-            raise InvalidArgument(f"a ring of {bits} bits has no room for {peers} peers")
+        if peers * virtual_nodes > self.ring.size:
+            raise InvalidArgument(f"a ring of {bits} bits has no room for {peers * virtual_nodes} peers")
         self.settings = PeerSettings(
-            replicas=replicas, successors=max(2 * replicas, 4), period=period, retry=20 * delay + period, lease=lease
+            replicas=replicas,
+            successors=max(2 * replicas, 4) * virtual_nodes,
+            period=period,
+            retry=20 * delay + period,
+            lease=lease,
+            buffer=float(buffer),
+            collects=collects,
+            shed_above=shed_above,
         )
         self.delay = delay
         self.deliveries: list[PeerDelivery] = []
@@ -146,6 +170,9 @@ class ChordNetwork:
         self._sample = [_event(each) for each in sample]
         self._keys: KeySpace | None = None if isinstance(mapping, str) else KeySpace(self.ring, mapping)
         self._positions: list[int] = []  # by number, also of peers that are gone
+        self._virtual: list[list[int]] = []  # their further positions
+        self._virtual_nodes = virtual_nodes
+        self._hosts: dict[int, int] = {}  # numbers of peers, by position
         self._taken: set[int] = set()
         self._lives: Counter[int] = Counter()  # of peers, by number
         for _ in range(peers):
@@ -156,8 +183,9 @@ class ChordNetwork:
         self._ended: set[PeerSubscription] = set()
         self._published: list[tuple[Event, frozenset[PeerSubscription]]] = []
         self._requests: dict[tuple[int, int], PeerSubscription | str] = {}
+        self._subscribing = 0  # of those requests
         if self._keys is not None:
-            self._build(self._keys)
+            self._build()
 
     # Clients
 
@@ -186,20 +214,20 @@ class ChordNetwork:
             self._waiting.remove(subscription)
             return
         peer = self._peer(subscription.at)
-        self._requests[peer.node, peer.unsubscribe(str(subscription.number))] = subscription
+        self._begin(peer, peer.unsubscribe(str(subscription.number)), subscription)
         self._carry_out(peer)
 
     def publish(self, at: int, event: Event | Mapping[str, Any]) -> Event:
         """Publish an event at a peer, once all subscriptions made before are in place."""
         self._check_up(at)
-        self.run()
+        self._run(self.now + _MAX_RUN_SECONDS, lambda: not self._subscribing)
         made = _event(event)
         wanting = frozenset(
             each for each in self._subscriptions if self._is_in_place(each) and each.wanted.matches(made)
         )
         self._published.append((made, wanting))
         peer = self._peer(at)
-        self._requests[peer.node, peer.publish(made)] = made.id
+        self._begin(peer, peer.publish(made), made.id)
         self._carry_out(peer)
         return made
 
@@ -230,25 +258,29 @@ class ChordNetwork:
         """Let a new peer join, by a peer it knows; the number of the new one."""
         known = contact if contact is not None else self._random.choice(self._numbers_up())
         asked = self._peer(known)
-        position = self._add_position()
-        assert self._keys is not None
-        peer = Peer(position, self._keys, self.settings)
-        self._peers[position] = peer
-        peer.join(asked.node)
-        self._carry_out(peer)
-        return len(self._positions) - 1
+        self._add_position()
+        made = len(self._positions) - 1
+        for position in self._all_positions(made):
+            peer = self._make_peer(position)
+            peer.join(asked.node)
+            self._carry_out(peer)
+        return made
 
     def leave(self, peer: int) -> None:
         """Let a peer finish what its client asked for, hand over what it stores, and go."""
         self.run()
-        leaving = self._peer(peer)
-        leaving.leave()
-        self._carry_out(leaving)
-        self._remove(leaving)
+        self._check_up(peer)
+        for position in self._all_positions(peer):
+            leaving = self._peers[position]
+            leaving.leave()
+            self._carry_out(leaving)
+        self._remove(peer)
 
     def crash(self, peer: int) -> None:
         """Let a peer end without a word."""
-        self._remove(self._peer(peer))
+        self._start()
+        self._check_up(peer)
+        self._remove(peer)
 
     def restart(self, peer: int) -> None:
         """Bring a peer back that is gone, at another position, with its durable subscriptions; it joins by some peers
@@ -257,22 +289,21 @@ class ChordNetwork:
             raise InvalidArgument(f"peer {peer} is up")
         up = self._numbers_up()
         known = self._random.sample(up, min(self.settings.replicas, len(up)))
-        self._positions[peer] = self._free_position()
+        self._draw_positions(peer)
         self._lives[peer] += 1
-        assert self._keys is not None
-        back = self._peers[self._positions[peer]] = Peer(
-            self._positions[peer], self._keys, self.settings, self._lives[peer]
-        )
-        back.join(*(self._positions[each] for each in known))
-        self._carry_out(back)
+        for position in self._all_positions(peer):
+            back = self._make_peer(position)
+            back.join(*(self._positions[each] for each in known))
+            self._carry_out(back)
         for each in self._subscriptions:
             if each.at == peer and each.durable and each not in self._ended:
                 self._install(each)
 
-    def _remove(self, peer: Peer) -> None:
-        del self._peers[peer.node]
-        for each in [each for each in self._requests if each[0] == peer.node]:
-            self.failures.append(self._requests.pop(each))
+    def _remove(self, peer: int) -> None:
+        for position in self._all_positions(peer):
+            del self._peers[position]
+        for node, number in [each for each in self._requests if each[0] == self._positions[peer]]:
+            self._fail(node, number)
 
     # Time
 
@@ -280,21 +311,29 @@ class ChordNetwork:
         """Let time pass: so many seconds, or until everything that clients asked for is done."""
         if seconds is not None and seconds != 0:
             _check_seconds(seconds=seconds)
+        if seconds is None:
+            self._run(self.now + _MAX_RUN_SECONDS, lambda: not self._requests)
+            return
+        until = self.now + seconds
+        self._run(until, lambda: False)
+        self._queue.now = max(self.now, until)
+
+    def _run(self, until: float, is_done: Callable[[], bool]) -> None:
         self._start()
-        until = self.now + (_MAX_RUN_SECONDS if seconds is None else seconds)
         while (at := self._queue.next_time()) is not None and at <= until:
-            if seconds is None and not self._requests:
+            if is_done():
                 return
             for each in self._queue.advance():
                 self._handle(each)
-        if seconds is not None and self.now < until:
-            self._queue.now = until
 
     # What researchers measure
 
     def stored(self) -> list[int]:
-        """The number of interests that each peer stores, copies included."""
-        return [len(peer.store) for peer in self._peers.values()]
+        """The number of interests that each peer stores, copies included; once for each of its virtual nodes."""
+        found: Counter[int] = Counter()
+        for position, peer in self._peers.items():
+            found[self._hosts[position]] += len(peer.store)
+        return list(found.values())
 
     def memberships(self) -> dict[int, Membership]:
         """The places of all peers on the ring, by position."""
@@ -340,18 +379,34 @@ class ChordNetwork:
                 peer.on_delivered(receipt)
                 self._carry_out(peer)
             case Confirmed(number):
-                what = self._requests.pop((peer.node, number), None)
+                what = self._end(peer.node, number)
                 if what is not None:
                     self.confirmations[what] = self.now
             case Failed(number, _):
-                what = self._requests.pop((peer.node, number), None)
-                if what is not None:
-                    self.failures.append(what)
+                self._fail(peer.node, number)
+
+    # Requests of clients that are under way
+
+    def _begin(self, peer: Peer, number: int, what: PeerSubscription | str) -> None:
+        self._requests[peer.node, number] = what
+        self._subscribing += isinstance(what, PeerSubscription)
+
+    def _end(self, node: int, number: int) -> PeerSubscription | str | None:
+        what = self._requests.pop((node, number), None)
+        self._subscribing -= isinstance(what, PeerSubscription)
+        return what
+
+    def _fail(self, node: int, number: int) -> None:
+        what = self._end(node, number)
+        if what is not None:
+            self.failures.append(what)
+
+    # Construction
 
     def _install(self, made: PeerSubscription) -> None:
         peer = self._peer(made.at)
         number = peer.subscribe(str(made.number), made.wanted, self.now, durable=made.durable)
-        self._requests[peer.node, number] = made
+        self._begin(peer, number, made)
         self._carry_out(peer)
 
     def _start(self) -> None:
@@ -359,9 +414,9 @@ class ChordNetwork:
         if self._keys is None:
             assert isinstance(self._mapping, str)  # one that was made is in use from the beginning
             wanted = [each.wanted for each in self._waiting]
-            cells = _CELLS_PER_PEER * len(self._positions)
+            cells = _CELLS_PER_PEER * len(self._hosts)
             self._keys = KeySpace(self.ring, self._make_mapping(self._mapping, wanted, cells))
-            self._build(self._keys)
+            self._build()
             waiting, self._waiting = self._waiting, []
             for each in waiting:
                 self._install(each)
@@ -371,15 +426,23 @@ class ChordNetwork:
             return mapping_of(name, wanted, self._sample, cells)
         from palio.peers.ring_description import plan_ring  # loads NumPy
 
-        plan = plan_ring(wanted, self._sample, len(self._positions))
+        plan = plan_ring(wanted, self._sample, len(self._hosts))
         return mapping_of(plan.mapping, wanted, self._sample, cells, plan.attributes, plan.chosen)
 
-    def _build(self, keys: KeySpace) -> None:
+    def _make_peer(self, position: int) -> Peer:
+        assert self._keys is not None
+        life = self._lives[self._hosts[position]]
+        peer = self._peers[position] = Peer(
+            position, self._keys, self.settings, life, host_of=lambda node: self._hosts.get(node, node)
+        )
+        return peer
+
+    def _build(self) -> None:
         """Peers on a stable ring, with the tables that maintenance would arrive at."""
-        ordered = sorted(self._positions)
+        ordered = sorted(self._hosts)
         places = {position: place for place, position in enumerate(ordered)}
-        for position in self._positions:
-            peer = self._peers[position] = Peer(position, keys, self.settings)
+        for position in self._hosts:
+            peer = self._make_peer(position)
             place, count = places[position], len(ordered)
             following = [
                 ordered[(place + each) % count] for each in range(1, min(self.settings.successors, count - 1) + 1)
@@ -403,14 +466,22 @@ class ChordNetwork:
             nearest = owner
         return found
 
-    def _add_position(self) -> int:
-        """Draw a free position for one more peer."""
-        position = self._free_position()
-        self._positions.append(position)
-        return position
+    def _add_position(self) -> None:
+        """Draw free positions for one more peer."""
+        self._positions.append(-1)
+        self._virtual.append([])
+        self._draw_positions(len(self._positions) - 1)
+
+    def _draw_positions(self, peer: int) -> None:
+        self._positions[peer] = self._free_position()
+        self._virtual[peer] = [self._free_position() for _ in range(self._virtual_nodes - 1)]
+        self._hosts.update(dict.fromkeys(self._all_positions(peer), peer))
+
+    def _all_positions(self, peer: int) -> list[int]:
+        return [self._positions[peer], *self._virtual[peer]]
 
     def _free_position(self) -> int:
-        if len(self._positions) == self.ring.size:
+        if len(self._taken) == self.ring.size:
             raise InvalidArgument(f"a ring of {self.ring.bits} bits has no room for another peer")
         position = self._random.getrandbits(self.ring.bits)
         while position in self._taken:

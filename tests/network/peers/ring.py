@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
+from palio.network.peers.drivers import RingDriver
 from palio.network.peers.server import PeerServer, RingSettings
 from palio.network.server.settings import Settings
 from palio.peers.ring_description import RingDescription
@@ -26,10 +27,12 @@ async def peer(
         await server.stop()
 
 
-async def begin(*contacts: PeerServer, description: RingDescription = QUICK, **changes: Any) -> PeerServer:
+async def begin(
+    *contacts: PeerServer, description: RingDescription = QUICK, virtual_nodes: int = 1, **changes: Any
+) -> PeerServer:
     join = tuple(each.addresses[0] for each in contacts)
     settings = Settings(listen=(ANY_PORT,)).with_changes(changes)
-    server = PeerServer(settings, RingSettings(join, description))
+    server = PeerServer(settings, RingSettings(join, description, virtual_nodes=virtual_nodes))
     await server.start()
     return server
 
@@ -49,8 +52,13 @@ def is_settled(servers: list[PeerServer]) -> bool:
     """Whether all peers are in their places: each has the next one for its successor."""
     if any(each.ring is None for each in servers):
         return False
-    nodes = sorted(each.reference.position for each in servers)
-    places = {each.reference.position: each.ring.peer.membership for each in servers if each.ring is not None}
+    places = {
+        position: node.driver.peer.membership
+        for each in servers
+        for position, node in each._nodes.items()
+        if isinstance(node.driver, RingDriver)
+    }
+    nodes = sorted(places)
     return all(
         places[node].is_member
         and places[node].predecessor == nodes[at - 1]
@@ -61,6 +69,6 @@ def is_settled(servers: list[PeerServer]) -> bool:
 
 async def crash(server: PeerServer) -> None:
     """End a peer without a word to its ring."""
-    assert server.ring is not None
-    server.ring.leave = lambda: None  # type: ignore[method-assign]
+    for node in server._nodes.values():
+        node.driver.leave = lambda: None  # type: ignore[method-assign]
     await server.stop()

@@ -70,6 +70,21 @@ def test_an_event_reaches_subscribers_at_every_peer_once(mapping: str) -> None:
     run(body)
 
 
+@pytest.mark.parametrize("mapping", ["any-attribute", "containment"])
+def test_a_peer_stops_while_clients_are_subscribed(mapping: str) -> None:
+    async def body() -> None:
+        raised: list[object] = []
+        asyncio.get_running_loop().set_exception_handler(lambda loop, context: raised.append(context))
+        description = RingDescription(mapping=mapping, period=0.1, retry=0.3, lease=3.0)
+        server = await begin(description=description)
+        async with palio.connect(url(server)) as client, client.subscribe(OSLO):
+            await server.stop()
+            await until(lambda: not server.host.ring_interests)
+        assert not raised
+
+    run(body)
+
+
 def test_an_ended_subscription_leaves_the_ring() -> None:
     async def body() -> None:
         async with ring(3) as peers, AsyncExitStack() as stack:
@@ -169,6 +184,41 @@ def test_fewer_crashes_at_once_than_replicas_lose_nothing() -> None:
             got = [(await anext(stream))["n"] for _ in range(40)]
             assert sorted(map(int, got)) == list(range(40))
             await until(lambda: is_settled(peers))
+
+    run(body)
+
+
+def test_peers_with_several_nodes_hold_notifications_back_and_shed_load_and_lose_nothing(tmp_path: Path) -> None:
+    busy = RingDescription(period=0.1, retry=0.3, lease=3.0, buffer=0.05, collects=True, shed_above=2)
+
+    async def body() -> None:
+        async with ring(4, virtual_nodes=3, description=busy) as peers, AsyncExitStack() as stack:
+            doomed = await begin(peers[0], description=busy, virtual_nodes=2)
+            home = await begin(peers[0], description=busy, virtual_nodes=2, data=str(tmp_path))
+            await until(lambda: is_settled([*peers, doomed, home]))
+            async with palio.connect(url(home)) as client, client.subscribe("n >= 100", durable="desk"):
+                pass
+            clients = await clients_of(stack, peers)
+            stream = await stack.enter_async_context(clients[0].subscribe("n >= 0 AND city = 'Oslo'", queue=10_000))
+
+            async def publish(first: int) -> None:
+                numbers = range(first, first + 100)
+                await asyncio.gather(*(clients[n % 4].publish({"n": n, "city": "Oslo"}, confirm=True) for n in numbers))
+
+            await publish(0)
+            for each in (doomed, home):
+                await crash(each)
+            await publish(100)
+            got = [(await anext(stream))["n"] for _ in range(200)]
+            assert sorted(map(int, got)) == list(range(200))
+            back = await begin(peers[2], description=busy, virtual_nodes=2, data=str(tmp_path))
+            try:
+                async with palio.connect(url(back)) as client, client.subscribe("n >= 100", durable="desk") as desk:
+                    kept = [(await anext(desk))["n"] for _ in range(100)]
+                assert sorted(map(int, kept)) == list(range(100, 200))
+                assert peers[0].status()["ring"]["virtual_nodes"] == 3
+            finally:
+                await back.stop()
 
     run(body)
 

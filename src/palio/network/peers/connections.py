@@ -21,17 +21,19 @@ from palio.network.channel import Channel
 from palio.network.links.tcp import connect_failure
 from palio.network.peers.wire import (
     MAX_REFERENCES,
+    AnyMessage,
+    MessageReader,
     PeerHello,
     PeerMessage,
     PeerReference,
     PeerWelcome,
     check_version,
     decode_answer,
-    decode_message,
     dialled_address,
+    frames_of,
+    mentioned,
 )
 from palio.network.protocol import Goodbye
-from palio.peers.messages import Message, mentioned
 
 log = logging.getLogger("palio.peers")
 MAX_CONNECTIONS: Final = 256  # that a peer dialled; the one that was used least recently is closed
@@ -75,18 +77,23 @@ class AddressBook:
             self._references.move_to_end(position)
         return found
 
+    def host_of(self, position: int) -> int:
+        """The number of the peer whose node is at a position; several nodes of one peer have the same."""
+        found = self._references.get(position)
+        return position if found is None else found.number
+
     def recent(self, most: int) -> list[PeerReference]:
         """The peers used most recently, without this one."""
-        others = [each for each in reversed(self._references.values()) if each != self.own]
+        others = [each for each in reversed(self._references.values()) if each.number != self.own.number]
         return others[:most]
 
 
 class PeerEvents(Protocol):
     """What connections report."""
 
-    def on_message(self, sender: int, message: Message) -> None: ...
+    def on_message(self, sender: int, message: AnyMessage) -> None: ...
 
-    def on_unreachable(self, to: int, message: Message) -> None: ...
+    def on_unreachable(self, to: int, message: AnyMessage) -> None: ...
 
 
 class _Dialled:
@@ -97,13 +104,13 @@ class _Dialled:
         self.pool = pool
         self.channel: Channel | None = None
         self.is_greeted = False
-        self.waiting: list[Message] = []
+        self.waiting: list[AnyMessage] = []
         self.known: set[int] = {to}  # positions whose references the other end has
         self.reason = "no answer"
 
     def on_open(self, channel: Channel) -> None:
         self.channel = channel
-        channel.send(protocol.encode(self.pool.hello()))
+        channel.send(protocol.encode(self.pool.hello(self.to)))
 
     def on_frames(self, channel: Channel, frames: list[bytes]) -> None:
         for frame in frames:
@@ -117,7 +124,7 @@ class _Dialled:
                 for message in waiting:
                     self.send(message)
 
-    def send(self, message: Message) -> None:
+    def send(self, message: AnyMessage) -> None:
         if not self.is_greeted or self.channel is None:
             self.waiting.append(message)
             return
@@ -126,7 +133,8 @@ class _Dialled:
         if len(self.known) > MAX_REFERENCES_KEPT:
             self.known = {self.to}
         self.known.update(each.position for each in found)
-        self.channel.send(protocol.encode(PeerMessage(self.to, self.pool.position, message, tuple(found))))
+        for frame in frames_of(PeerMessage(self.to, self.pool.position, message, tuple(found))):
+            self.channel.send(frame)
 
     def on_writable(self, channel: Channel) -> None:
         pass
@@ -142,15 +150,17 @@ class PeerConnections:
 
     def __init__(
         self,
+        position: int,
         book: AddressBook,
         own: Address,
         heartbeat: float,
         tls: Callable[[], ssl.SSLContext],
-        hello: Callable[[], PeerHello],
+        hello: Callable[[int], PeerHello],
         events: PeerEvents,
     ) -> None:
+        """`hello` is the greeting to the node at a position."""
         self.book = book
-        self.position = book.own.position
+        self.position = position
         self.hello = hello
         self.counts: Counter[str] = Counter()
         self._own = own
@@ -166,7 +176,7 @@ class PeerConnections:
     def __len__(self) -> int:
         return len(self._dialled)
 
-    def send(self, to: int, message: Message) -> None:
+    def send(self, to: int, message: AnyMessage) -> None:
         """Send a message; where that fails, `on_unreachable` is called in a later turn of the loop."""
         if self._is_closed:
             return
@@ -248,13 +258,16 @@ class Accepted:
         self._own = own
         self._book = book
         self._events = events
+        self._reader = MessageReader()
 
     def on_open(self, channel: Channel) -> None:
         pass
 
     def on_frames(self, channel: Channel, frames: list[bytes]) -> None:
         for frame in frames:
-            arrived = decode_message(frame)
+            arrived = self._reader.read(frame)
+            if arrived is None:
+                continue
             if arrived.sender != self._sender or arrived.to != self._own:
                 raise WireError("a message between other peers")
             self._book.learn(arrived.references)

@@ -20,7 +20,7 @@ from palio.errors import PalioError
 from palio.events import Event
 from palio.filters.filter import Filter
 from palio.network.error_codes import refusal_of
-from palio.network.peers.ring_driver import RingDriver
+from palio.network.peers.drivers import PeerDriver
 from palio.network.server.batch_delivery import Groups, SharedBatch
 from palio.network.server.durable_consumers import DURABLE_CLIENT_PREFIX
 from palio.network.server.host import Host
@@ -65,7 +65,7 @@ class _RingInterest:
 class PeerHost(Host):
     """A host whose publications and subscriptions go by the ring."""
 
-    _ring: RingDriver | None = None
+    _ring: PeerDriver | None = None
 
     def begin(self, number: int) -> None:
         """Take the number of this peer, which stays the same over its lives."""
@@ -82,7 +82,7 @@ class PeerHost(Host):
         self._last_number = 0
         self.clients[RING_CLIENT] = _RingClient(self)
 
-    def open_ring(self, ring: RingDriver) -> None:
+    def open_ring(self, ring: PeerDriver) -> None:
         """Use the ring from now on; durable subscriptions of an earlier life are on it first."""
         self._ring = ring
         for entry in self.subscriptions_of_clients(DURABLE_CLIENT_PREFIX):

@@ -9,8 +9,10 @@ from __future__ import annotations
 import asyncio
 import logging
 import ssl
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Final
 
@@ -25,9 +27,10 @@ from palio.network.backoff import Backoff
 from palio.network.channel import Channel
 from palio.network.links.tcp import MAX_BACKOFF_SECONDS, MIN_BACKOFF_SECONDS, connect_failure
 from palio.network.peers.connections import Accepted, AddressBook, PeerConnections, ask_ring
+from palio.network.peers.drivers import CommunityDriver, PeerDriver, RingDriver
 from palio.network.peers.host import PeerHost
-from palio.network.peers.ring_driver import RingDriver
 from palio.network.peers.wire import (
+    MAX_VIRTUAL_NODES,
     PeerHello,
     PeerReference,
     PeerWelcome,
@@ -39,6 +42,9 @@ from palio.network.server.host import Host
 from palio.network.server.process import Server
 from palio.network.server.settings import Settings
 from palio.network.store.interface import Store
+from palio.peers.communities.community_peer import CommunityPeer
+from palio.peers.communities.event_sample import EventSample
+from palio.peers.communities.overlays import member_maker
 from palio.peers.peer import Peer
 from palio.peers.ring_description import RingDescription, decode_description
 from palio.routing import codec
@@ -58,6 +64,16 @@ class RingSettings:
     join: tuple[Address, ...] = ()
     description: RingDescription = field(default_factory=RingDescription)  # of a ring that this peer founds
     mapping: str | None = None  # that the ring must have; None is any
+    virtual_nodes: int = 1  # places of this peer on a ring: a machine that is twice as strong takes twice as many
+
+
+@dataclass(frozen=True, slots=True)
+class _VirtualNode:
+    """One place of this peer on the ring, with connections of its own."""
+
+    reference: PeerReference
+    driver: PeerDriver
+    connections: PeerConnections
 
 
 class _RememberedRing(Struct, frozen=True, array_like=True):
@@ -78,11 +94,13 @@ class PeerServer(Server):
             raise InvalidArgument("a peer has no links to brokers; it joins a ring (--join)")
         if any(each.scheme == "palio+udp" for each in settings.listen):
             raise InvalidArgument("peers speak over TCP and TLS, not over datagrams")
+        if not 1 <= ring.virtual_nodes <= MAX_VIRTUAL_NODES:
+            raise InvalidArgument(f"a peer has 1 to {MAX_VIRTUAL_NODES} virtual nodes, not {ring.virtual_nodes}")
         super().__init__(settings, store)
         self.ring_settings = ring
-        self.ring: RingDriver | None = None
+        self.ring: PeerDriver | None = None
         self._description: RingDescription | None = None
-        self._connections: PeerConnections | None = None
+        self._nodes: dict[int, _VirtualNode] = {}  # by position; the first one is that of clients
         self._accepted: set[Channel] = set()
         self._tasks: list[asyncio.Task[None]] = []
         self._remembered: bytes = b""
@@ -106,11 +124,11 @@ class PeerServer(Server):
     async def stop(self) -> None:
         for task in self._tasks:
             task.cancel()
-        if self.ring is not None:
-            self.ring.leave()
-            self.ring.close()
-        if self._connections is not None:
-            await self._connections.close()
+        for node in self._nodes.values():
+            node.driver.leave()
+        for node in self._nodes.values():
+            node.driver.close()
+            await node.connections.close()
         for channel in list(self._accepted):
             channel.close("unavailable", "the peer is stopping")
         await super().stop()
@@ -145,10 +163,11 @@ class PeerServer(Server):
         while True:
             self._remember()
             await asyncio.sleep(_REMEMBER_SECONDS)
-            if self.ring is not None and not self.ring.peer.membership.is_member:
-                await self._find_contact(contacts, self.ring)
+            for node in self._nodes.values():
+                if not node.driver.is_member:
+                    await self._find_contact(contacts, node.driver)
 
-    async def _find_contact(self, contacts: list[Address], ring: RingDriver) -> None:
+    async def _find_contact(self, contacts: list[Address], ring: PeerDriver) -> None:
         """Name another peer to join by: the one that answered first may have crashed since."""
         for contact in contacts:
             try:
@@ -157,10 +176,14 @@ class PeerServer(Server):
             except (OSError, ssl.SSLError, TimeoutError, PalioError):
                 continue
             self._book.learn((welcome.reference,))
-            ring.peer.add_contact(welcome.reference.position)
+            ring.add_contact(welcome.reference.position)
 
     def _found(self, description: RingDescription) -> None:
-        self._make_ring(description).found_ring()
+        self._make_ring(description)
+        first, *others = self._nodes.values()
+        first.driver.found()
+        for each in others:
+            each.driver.join(first.reference.position)
         log.info("ring founded", extra={"mapping": description.mapping})
 
     def _join(self, welcome: PeerWelcome) -> None:
@@ -174,25 +197,39 @@ class PeerServer(Server):
             self.on_drained()
             raise self.failure
         self._book.learn((welcome.reference,))
-        self._make_ring(description).join(welcome.reference.position)
+        self._make_ring(description)
+        for each in self._nodes.values():
+            each.driver.join(welcome.reference.position)
         log.info("joining", extra={"peer": welcome.reference.address, "mapping": description.mapping})
 
-    def _make_ring(self, description: RingDescription) -> RingDriver:
-        peer = Peer(self.reference.position, description.key_space(), description.settings, self.incarnation)
-        events = _Events(self)
-        self._connections = PeerConnections(
-            self._book,
-            self._own,
-            self.settings.heartbeat,
-            self._trust,
-            lambda: self._hello(description.digest),
-            events,
-        )
+    def _make_ring(self, description: RingDescription) -> None:
         self._description = description
-        steps = self.settings.limits.call_steps
-        self.ring = RingDriver(peer, self._connections, self.host.deliver_from_ring, steps)
+        overlay = description.overlay
+        places = 1 if overlay is not None else self.ring_settings.virtual_nodes
+        keys = None if overlay is not None else description.key_space()
+        for place in range(places):
+            reference = PeerReference(self.reference.address, self.node, self.incarnation, place)
+            self._book.learn((reference,))
+            position, events = reference.position, _Events()
+            hello = partial(PeerHello, protocol.VERSION, reference, self.settings.token, description.digest)
+            connections = PeerConnections(
+                position, self._book, self._own, self.settings.heartbeat, self._trust, hello, events
+            )
+            carried = connections, self.host.deliver_from_ring, self.settings.limits.call_steps
+            driver: PeerDriver
+            if overlay is None:
+                assert keys is not None
+                peer = Peer(position, keys, description.settings, self.incarnation, self._book.host_of)
+                driver = RingDriver(peer, *carried)
+            else:
+                make_member = member_maker(overlay, EventSample(description.events))
+                driver = CommunityDriver(
+                    CommunityPeer(position, make_member, description.community_settings), overlay, *carried
+                )
+            events.driver = driver
+            self._nodes[position] = _VirtualNode(reference, driver, connections)
+        self.ring = self._nodes[self.reference.position].driver
         self.host.open_ring(self.ring)
-        return self.ring
 
     def _hello(self, ring: bytes) -> PeerHello:
         return PeerHello(protocol.VERSION, self.reference, self.settings.token, ring)
@@ -219,10 +256,12 @@ class PeerServer(Server):
             return
         if hello.ring != self._description.digest:
             raise Refused("this peer is on another ring, whose description differs")
-        assert self.ring is not None
+        node = self._nodes.get(hello.to)
+        if node is None:
+            raise Refused("another peer listens here now")
         self._book.learn((hello.reference,))
         channel.limit_frames(MAX_FRAME_BYTES)
-        accepted = Accepted(hello.reference, self.reference.position, self._book, self.ring)
+        accepted = Accepted(hello.reference, hello.to, self._book, node.driver)
         channel.receiver = accepted
         self._accepted.add(channel)
         on_closed = channel.on_closed
@@ -233,7 +272,7 @@ class PeerServer(Server):
                 on_closed()
 
         channel.on_closed = closed
-        channel.send(protocol.encode(PeerWelcome(protocol.VERSION, self.reference)))
+        channel.send(protocol.encode(PeerWelcome(protocol.VERSION, node.reference)))
         if frames[1:]:
             accepted.on_frames(channel, frames[1:])
 
@@ -274,15 +313,22 @@ class PeerServer(Server):
         found["ring"] = {"is_member": False} if self.ring is None else self._describe_ring(self.ring)
         return found
 
-    def _describe_ring(self, ring: RingDriver) -> dict[str, Any]:
-        assert self._connections is not None
+    def _describe_ring(self, ring: PeerDriver) -> dict[str, Any]:
+        nodes = self._nodes.values()
+        sent: Counter[str] = Counter()
+        for node in nodes:
+            sent.update(node.connections.counts)
+        found = ring.describe()
+        if "stored" in found:
+            found["stored"] = sum(node.driver.describe()["stored"] for node in nodes)
         return {
-            **ring.describe(),
+            **found,
+            "virtual_nodes": len(nodes),
             "interests": self.host.ring_interests,
-            "peers_known": len(self._book) - 1,
-            "connections": len(self._connections),
+            "peers_known": len(self._book) - len(nodes),
+            "connections": sum(len(node.connections) for node in nodes),
             "accepted": len(self._accepted),
-            "messages": dict(self._connections.counts),
+            "messages": dict(sent),
             "refused": dict(self._book.refused),
         }
 
@@ -290,16 +336,13 @@ class PeerServer(Server):
 class _Events:
     """Reports of connections, for the driver that is made after them."""
 
-    def __init__(self, server: PeerServer) -> None:
-        self._server = server
+    driver: PeerDriver
 
     def on_message(self, sender: int, message: Any) -> None:
-        if self._server.ring is not None:
-            self._server.ring.on_message(sender, message)
+        self.driver.on_message(sender, message)
 
     def on_unreachable(self, to: int, message: Any) -> None:
-        if self._server.ring is not None:
-            self._server.ring.on_unreachable(to, message)
+        self.driver.on_unreachable(to, message)
 
 
 class _Answered:

@@ -109,6 +109,20 @@ class CommunityPeer:
         self.start()
         self._send(contact, AskContacts(ANY_MEMBER, (self.node, ANY_MEMBER)))
 
+    def add_contact(self, contact: int) -> None:
+        """Name another peer to join by, where those named before are gone."""
+        self._know(contact)
+        self._send(contact, AskContacts(ANY_MEMBER, (self.node, ANY_MEMBER)))
+
+    @property
+    def is_connected(self) -> bool:
+        """Whether this peer has neighbours, or knows another peer, or is the first one."""
+        return self._is_founder or bool(self._contacts) or any(each.degree for each in self.members.values())
+
+    def has(self, id: str) -> bool:
+        """Whether there is a member for a subscription."""
+        return id in self._ids
+
     def restore(self, contacts: Iterable[int], first: Address | None = None) -> None:
         """Know some peers, as one that joined long ago; and the first member, as the founder."""
         for each in contacts:
@@ -160,6 +174,9 @@ class CommunityPeer:
         del self._id_of[number]
         member = self.members.pop(number)
         self._requests.pop(number, None)
+        if member.is_placed and not member.degree:
+            # It was the overlay's last member: the next newcomer enters by this peer, which begins it anew.
+            self._is_founder, self._has_begun = True, False
         member.leave()
         if not self.members:
             self._ask_contacts()

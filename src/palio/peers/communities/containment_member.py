@@ -21,7 +21,7 @@ from zlib import crc32
 from palio.events import Event
 from palio.filters.filter import Filter
 from palio.peers.communities.join_search import JoinSearch, Purpose
-from palio.peers.communities.member import MemberHost, RecentIds, draw
+from palio.peers.communities.member import LONELY_ROUNDS, MemberHost, RecentIds, draw
 from palio.peers.communities.messages import (
     Address,
     Alone,
@@ -57,7 +57,6 @@ _MAX_RECENT_SIBLINGS: Final = 8  # told to each newcomer at the top, so that two
 _MAX_CLIMBING: Final = 256  # events that wait for a parent
 _MAX_HOPS: Final = 10_000
 _MERGE_ROUNDS: Final = 10
-_LONELY_ROUNDS: Final = 5  # after which a member that nobody answers is a top of its own
 
 
 class ContainmentMember:
@@ -273,7 +272,7 @@ class ContainmentMember:
         # Nobody is left; the next round of maintenance tries all again.
         self.search = None
         self._rounds_alone += 1
-        if self._rounds_alone >= _LONELY_ROUNDS:
+        if self._rounds_alone >= LONELY_ROUNDS:
             self.found()
 
     def _on_enter(self, message: Enter) -> None:

@@ -9,6 +9,7 @@ from palio.events import Event
 from palio.peers.communities.messages import Address, MemberMessage
 
 FACTORS: Final = (0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9)  # odd, of many ones and zeros
+LONELY_ROUNDS: Final = 5  # of maintenance, after which a member that nobody answers has an overlay of its own
 _ALL_BITS: Final = (1 << 64) - 1
 
 

@@ -18,7 +18,7 @@ from typing import Any, Final, Literal, TypeAlias
 
 from palio.events import Event
 from palio.filters.filter import Filter
-from palio.peers.communities.member import MemberHost, RecentIds, draw, draw_pair
+from palio.peers.communities.member import LONELY_ROUNDS, MemberHost, RecentIds, draw, draw_pair
 from palio.peers.communities.messages import (
     Address,
     Alone,
@@ -48,6 +48,7 @@ _SEMANTIC: Final = CHOSEN | CHOSEN_BY
 _MAX_REMEMBERED_SEARCHES: Final = 256
 _MAX_REMEMBERED_GONE: Final = 128
 _MAX_SEARCH_STEPS: Final = 64  # neighbours that are asked for another neighbour
+_MERGE_ROUNDS: Final = 10  # between two searches of a member that has few neighbours
 
 
 @dataclass(slots=True)
@@ -91,6 +92,8 @@ class SimilarityMember:
         self._replacements: list[_Replacement] = []
         self._next_number = 0
         self._turn = 0
+        self._round = 0
+        self._rounds_alone = 0
 
     @property
     def degree(self) -> int:
@@ -172,7 +175,11 @@ class SimilarityMember:
             self._turn = (self._turn + 1) % len(self.links)
             each = list(self.links)[self._turn]
             self._host.send(each, Ping(each[1], self.address))
-        if self._search is None and (not self.is_placed or not self.links) and self._host.contacts(self.address[1]):
+        self._round += 1
+        # Few neighbours are all that there are, or they are of another graph, torn off by crashes.
+        is_torn = len(self.links) < self.settings.semantic and self._round % _MERGE_ROUNDS == 0
+        is_lost = not self.is_placed or not self.links
+        if self._search is None and (is_torn or is_lost) and self._host.contacts(self.address[1]):
             self._begin_search(None)
         # An answer that never came must not keep other neighbours from being replaced.
         if self._replacements:
@@ -202,8 +209,10 @@ class SimilarityMember:
                 search.tried.add(each)
                 self._enter(each)
                 return
+        # Nobody is left; the next round of maintenance tries all again.
         self._search = None
-        if self.is_placed or self.best:
+        self._rounds_alone += 1
+        if self.is_placed or self.best or self._rounds_alone >= LONELY_ROUNDS:
             self._set_placed()
 
     def _on_enter(self, message: Enter) -> None:
@@ -290,6 +299,7 @@ class SimilarityMember:
 
     def _set_placed(self) -> None:
         self.is_placed = True
+        self._rounds_alone = 0
         self._host.on_placed(self.address[1])
 
     # Links
