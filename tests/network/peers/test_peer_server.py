@@ -45,7 +45,7 @@ async def nothing_waits(client: Broker, *peers: PeerServer) -> None:
 @pytest.mark.parametrize("mapping", ["any-attribute", "selective-attribute", "key-space-split", "attribute-split"])
 def test_an_event_reaches_subscribers_at_every_peer_once(mapping: str) -> None:
     sample = [palio.Event({"price": price, "city": "Oslo"}) for price in range(0, 200, 5)]
-    description = RingDescription(mapping=mapping, events=tuple(sample), period=0.1, retry=0.3, lease=3.0)
+    description = RingDescription(mapping=mapping, events=tuple(sample), period=0.1, retry=0.3, lease=60.0)
 
     async def body() -> None:
         async with ring(4, description=description) as peers, AsyncExitStack() as stack:
@@ -189,7 +189,7 @@ def test_fewer_crashes_at_once_than_replicas_lose_nothing() -> None:
 
 
 def test_peers_with_several_nodes_hold_notifications_back_and_shed_load_and_lose_nothing(tmp_path: Path) -> None:
-    busy = RingDescription(period=0.1, retry=0.3, lease=3.0, buffer=0.05, collects=True, shed_above=2)
+    busy = RingDescription(period=0.1, retry=0.3, lease=60.0, buffer=0.05, collects=True, shed_above=2)
 
     async def body() -> None:
         async with ring(4, virtual_nodes=3, description=busy) as peers, AsyncExitStack() as stack:
