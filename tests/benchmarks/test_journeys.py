@@ -17,6 +17,7 @@ FILES_BESIDE = {
     "network/server/leases.py",
     "network/server/matching_costs.py",
     "network/server/process_metrics.py",
+    "network/store/disk_space.py",
     "network/store/wal_checkpoint.py",
     "routing/spanning_tree.py",
 }
