@@ -296,4 +296,4 @@ async def tls_handshakes_that_stop(arena: Arena) -> None:
                 writer.write(said)
                 await reader.read()
                 writer.close()
-        assert server.handshakes.failures.total() == 8
+        assert server.acceptor.failures.total() == 8

@@ -188,8 +188,6 @@ def test_fewer_crashes_at_once_than_replicas_lose_nothing() -> None:
     run(body)
 
 
-# Now and then one of its many connections is left to the garbage collector, which fails the next test.
-@pytest.mark.deep
 def test_peers_with_several_nodes_hold_notifications_back_and_shed_load_and_lose_nothing(tmp_path: Path) -> None:
     busy = RingDescription(period=0.1, retry=0.3, lease=60.0, buffer=0.05, collects=True, shed_above=2)
 

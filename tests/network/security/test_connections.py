@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import socket
 import ssl
 from contextlib import suppress
@@ -102,7 +103,7 @@ def test_handshakes_of_tls_that_fail_are_counted_by_kind_whatever_is_spoken_behi
             for reader, writer in silent:
                 assert await reader.read() == b""
                 writer.close()
-            await until(lambda: not len(server.handshakes))
+            await until(lambda: not len(server.acceptor))
             async with palio.connect(url(server), tls=trusting) as client:
                 status = await client.status()
             counts = {"silent": 2, "no TLS": 4, "closed": 4, "certificate": 4, "other": 2}
@@ -122,14 +123,14 @@ def test_handshakes_of_tls_are_counted_and_not_waited_for_whatever_is_spoken_beh
             assert server.gateway is not None
             for place in ((server.addresses[0].host, server.addresses[0].port), server.gateway.address):
                 silent = [await asyncio.open_connection(*place) for _ in range(1 + MAX_REFUSED_CONNECTIONS)]
-                await until(lambda: len(server.handshakes) == 1 + MAX_REFUSED_CONNECTIONS)
+                await until(lambda: len(server.acceptor) == 1 + MAX_REFUSED_CONNECTIONS)
                 reader, last = await asyncio.open_connection(*place)
                 assert await reader.read() == b""  # at once
-                assert len(server.handshakes) == 1 + MAX_REFUSED_CONNECTIONS
+                assert len(server.acceptor) == 1 + MAX_REFUSED_CONNECTIONS
                 silent[0][1].write(b"this is no TLS")
                 for _, each in silent[1:]:
                     each.close()
-                await until(lambda: len(server.handshakes) == 0)
+                await until(lambda: len(server.acceptor) == 0)
                 for _, each in (*silent, (reader, last)):
                     each.close()
             context = ssl.create_default_context(cafile=str(tmp_path / "authority.pem"))
@@ -139,6 +140,26 @@ def test_handshakes_of_tls_are_counted_and_not_waited_for_whatever_is_spoken_beh
                 assert (await client.get(f"https://127.0.0.1:{server.gateway.address[1]}/health")).status_code == 200
 
     run(test)
+
+
+@pytest.mark.parametrize("secure", [False, True], ids=["plain", "tls"])
+def test_a_connection_that_comes_in_the_turn_in_which_the_broker_stops_is_closed(tmp_path: Path, secure: bool) -> None:
+    pair = Authority(tmp_path).sign("hub", ("127.0.0.1",))
+    tls = {"listen": (Address("127.0.0.1", 0, "palio+tls"),), "tls": ServerTls(pair.certificate, pair.key)}
+
+    async def test() -> None:
+        for turns in range(5):
+            async with broker(**(tls if secure else {})) as server:
+                dialled = socket.create_connection((server.addresses[0].host, server.addresses[0].port))
+                for _ in range(turns):
+                    await asyncio.sleep(0)
+            dialled.settimeout(PATIENCE)
+            with dialled, suppress(ConnectionResetError):
+                while await asyncio.to_thread(dialled.recv, 1_024):
+                    pass
+
+    run(test)
+    gc.collect()  # a transport that was left open is reported here, and fails the test
 
 
 def test_so_many_may_connect_known_or_not_and_no_more() -> None:

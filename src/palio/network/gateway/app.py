@@ -130,7 +130,7 @@ class Gateway:
         self.address = listener.getsockname()[:2]
         self._push.start()
         self._http_server = make_server(
-            self.app, self._server.settings.limits, self._tls, self._server.handshakes, self._server.quotas
+            self.app, self._server.settings.limits, self._tls, self._server.acceptor, self._server.quotas
         )
         self._serving = asyncio.create_task(self._http_server.serve(sockets=[listener]))
         # uvicorn has no event for having started.

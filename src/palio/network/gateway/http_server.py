@@ -25,7 +25,7 @@ from uvicorn.server import ServerState
 from palio.errors import LimitReached
 from palio.network.security.quotas import BrokerLimits, Quotas
 from palio.network.security.tls import CurrentTls
-from palio.network.server.handshake import MAX_FIRST_FRAME_BYTES, MAX_REFUSED_CONNECTIONS, TlsHandshakes
+from palio.network.server.handshake import MAX_FIRST_FRAME_BYTES, MAX_REFUSED_CONNECTIONS, Acceptor
 
 _SHUTDOWN_SECONDS: Final = 1.0  # for open streams to end properly
 _MAX_FRAGMENTS: Final = 10_000  # of one WebSocket message: each is an object of its own
@@ -187,23 +187,20 @@ class BoundedWebSocketProtocol(_BoundedConnection, WebSocketsSansIOProtocol):
 
 
 class HttpServer(uvicorn.Server):
-    """uvicorn in the broker's event loop: signals are the broker's, and so are TLS handshakes."""
+    """uvicorn in the broker's event loop: signals are the broker's, and it accepts the connections."""
 
     config: BoundedConfig
 
-    def __init__(self, config: uvicorn.Config, tls: CurrentTls | None, handshakes: TlsHandshakes) -> None:
+    def __init__(self, config: uvicorn.Config, tls: CurrentTls | None, acceptor: Acceptor) -> None:
         super().__init__(config)
         self._tls = tls
-        self._handshakes = handshakes
+        self._acceptor = acceptor
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        if self._tls is None:
-            await super().startup(sockets)
-            return
         protocol: Any = self.config.http_protocol_class
         connection = partial(protocol, config=self.config, server_state=self.server_state, app_state={})
         count = partial(len, self.server_state.connections)
-        self.servers = [self._handshakes.listen(each, self._tls, connection, count) for each in sockets or ()]  # type: ignore[misc]
+        self.servers = [self._acceptor.listen(each, self._tls, connection, count) for each in sockets or ()]  # type: ignore[misc]
         self.started = True
 
     @contextlib.contextmanager
@@ -227,7 +224,7 @@ class HttpServer(uvicorn.Server):
 
 
 def make_server(
-    app: ASGIApp, limits: BrokerLimits, tls: CurrentTls | None, handshakes: TlsHandshakes, quotas: Quotas
+    app: ASGIApp, limits: BrokerLimits, tls: CurrentTls | None, acceptor: Acceptor, quotas: Quotas
 ) -> HttpServer:
     """A server for an application, within limits."""
     config = BoundedConfig(
@@ -247,4 +244,4 @@ def make_server(
         timeout_keep_alive=min(5, ceil(limits.handshake_seconds)),
     )
     config.limits, config.quotas = limits, quotas
-    return HttpServer(config, tls, handshakes)
+    return HttpServer(config, tls, acceptor)

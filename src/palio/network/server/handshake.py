@@ -1,9 +1,10 @@
 """Handshakes of new connections: TLS first, then the greeting frame that makes a connection a client or a link.
 
-Both are bounded in time and number, so that a peer that connects and stays silent does not keep a listener. asyncio
-reports a connection only after its TLS handshake, so that unfinished ones could be any number. TLS connections are
-therefore accepted here: each counts from its first packet on and ends when its handshake takes too long. Failures are
-counted by kind; there are few kinds whatever peers send.
+Both are bounded in time and number, so that a peer that connects and stays silent does not keep a listener.
+Connections are accepted here and not by a server of asyncio, for two reasons. It reports a connection only after its
+TLS handshake, so that unfinished ones could be any number; here each counts from its first packet on and ends when its
+handshake takes too long. And before Python 3.13 it drops a connection that it accepted in the turn of the loop in which
+it is closed, open and without a word. Failures are counted by kind; there are few kinds whatever peers send.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import socket
 import ssl
 from collections import Counter
 from collections.abc import Callable
+from functools import partial
 from time import monotonic
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
@@ -39,6 +41,7 @@ MAX_REFUSED_CONNECTIONS: Final = 64  # beyond the limit, that are answered with 
 LISTEN_BACKLOG: Final = 4096
 MAX_FIRST_FRAME_BYTES: Final = 64 * 1024  # that an unauthenticated peer can make this end buffer
 _ADDRESS_ABSENT: Final = (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT)
+_MAX_ACCEPTED_AT_ONCE: Final = 64  # in one turn of the loop
 _ACCEPT_RETRY_SECONDS: Final = 0.2  # after accepting failed, as where this process may open no more files
 # Reasons that OpenSSL gives for a peer that does not speak TLS.
 _NOT_TLS_REASONS: Final = ("WRONG_VERSION_NUMBER", "HTTP_REQUEST", "HTTPS_PROXY_REQUEST")
@@ -46,8 +49,8 @@ _NOT_TLS_REASONS: Final = ("WRONG_VERSION_NUMBER", "HTTP_REQUEST", "HTTPS_PROXY_
 HandshakeFailure: TypeAlias = Literal["silent", "no TLS", "certificate", "closed", "other"]
 
 
-class TlsHandshakes:
-    """TLS handshakes of all listeners of a broker, each bounded in time."""
+class Acceptor:
+    """Accepts the connections of all listeners of a broker; their TLS handshakes are bounded in time."""
 
     def __init__(self, seconds: float, connections: int) -> None:
         self._seconds = seconds
@@ -57,6 +60,7 @@ class TlsHandshakes:
         self.failures: Counter[HandshakeFailure] = Counter()
 
     def __len__(self) -> int:
+        """Connections whose handshake is under way."""
         return len(self._under_way)
 
     def change_limits(self, seconds: float, connections: int) -> None:
@@ -67,49 +71,46 @@ class TlsHandshakes:
     def listen(
         self,
         listening: socket.socket,
-        tls: CurrentTls,
+        tls: CurrentTls | None,
         make_protocol: Callable[[], asyncio.Protocol],
         count_connected: Callable[[], int],
-    ) -> TlsListener:
-        """Accept connections; `count_connected` is the number of those beyond this handshake."""
-        listening.setblocking(False)
-        accepting = self._accept(listening, tls, make_protocol, count_connected)
-        return TlsListener(listening, asyncio.get_running_loop().create_task(accepting))
+    ) -> Listener:
+        """Accept connections, without TLS where `tls` is None.
 
-    async def _accept(
-        self,
-        listening: socket.socket,
-        tls: CurrentTls,
-        make_protocol: Callable[[], asyncio.Protocol],
-        count_connected: Callable[[], int],
-    ) -> None:
-        loop = asyncio.get_running_loop()
-        while True:
-            try:
-                connection, _ = await loop.sock_accept(listening)
-            except OSError as error:
-                count = self._accept_errors.note(error.errno)
-                if count:
-                    log.error("cannot accept", extra={"reason": error.strerror or str(error), "count": count})
-                await asyncio.sleep(_ACCEPT_RETRY_SECONDS)
-                continue
+        `count_connected` is the number of open connections beyond those whose handshake is under way.
+        """
+
+        def take(connection: socket.socket) -> None:
             if len(self) + count_connected() >= self._max_connections:
                 connection.close()
-                continue
-            handshake = loop.create_task(self._handshake(connection, tls, make_protocol))
+                return
+            handshake = asyncio.get_running_loop().create_task(self._handshake(connection, tls, make_protocol))
             self._under_way.add(handshake)
-            handshake.add_done_callback(self._under_way.discard)
+            handshake.add_done_callback(partial(self._end_handshake, connection))
+
+        return Listener(listening, take, self._log_failure)
+
+    def _log_failure(self, error: OSError) -> None:
+        count = self._accept_errors.note(error.errno)
+        if count:
+            log.error("cannot accept", extra={"reason": error.strerror or str(error), "count": count})
 
     async def _handshake(
-        self, connection: socket.socket, tls: CurrentTls, make_protocol: Callable[[], asyncio.Protocol]
+        self, connection: socket.socket, tls: CurrentTls | None, make_protocol: Callable[[], asyncio.Protocol]
     ) -> None:
-        loop = asyncio.get_running_loop()
+        connect = asyncio.get_running_loop().connect_accepted_socket
+        if tls is None:
+            await connect(make_protocol, connection)
+            return
         try:
-            await loop.connect_accepted_socket(
-                make_protocol, connection, ssl=tls.context, ssl_handshake_timeout=self._seconds
-            )
+            await connect(make_protocol, connection, ssl=tls.context, ssl_handshake_timeout=self._seconds)
         except OSError as error:
             self.failures[_failure_kind(error)] += 1
+
+    def _end_handshake(self, connection: socket.socket, handshake: asyncio.Task[None]) -> None:
+        self._under_way.discard(handshake)
+        if handshake.cancelled():  # perhaps before it began, when no transport would close the connection
+            connection.close()
 
     async def stop(self) -> None:
         """Cancel the handshakes under way."""
@@ -130,19 +131,53 @@ def _failure_kind(error: OSError) -> HandshakeFailure:
     return "no TLS" if reason in _NOT_TLS_REASONS else "other"
 
 
-class TlsListener:
-    """A socket at which TLS connections are accepted, until it is closed."""
+class Listener:
+    """A socket at which connections are accepted, until it is closed.
 
-    def __init__(self, listening: socket.socket, accepting: asyncio.Task[None]) -> None:
+    It watches the socket itself: `sock_accept` of asyncio loses a connection that arrives with its cancellation.
+    """
+
+    def __init__(
+        self,
+        listening: socket.socket,
+        take: Callable[[socket.socket], None],
+        on_failure: Callable[[OSError], None],
+    ) -> None:
+        listening.setblocking(False)
         self._socket = listening
-        self._accepting = accepting
+        self._take = take
+        self._on_failure = on_failure
+        self._loop = asyncio.get_running_loop()
+        self._pause: asyncio.TimerHandle | None = None
+        self._watch()
+
+    def _watch(self) -> None:
+        self._loop.add_reader(self._socket, self._accept)
+
+    def _accept(self) -> None:
+        for _ in range(_MAX_ACCEPTED_AT_ONCE):
+            try:
+                connection, _ = self._socket.accept()
+            except (BlockingIOError, InterruptedError, ConnectionAbortedError):
+                return
+            except OSError as error:
+                self._on_failure(error)
+                self._loop.remove_reader(self._socket)  # it would be readable at once
+                self._pause = self._loop.call_later(_ACCEPT_RETRY_SECONDS, self._watch)
+                return
+            connection.setblocking(False)
+            self._take(connection)
 
     def close(self) -> None:
-        self._accepting.cancel()
+        """Accept no more; connections that nobody has accepted yet are closed by the system."""
+        if self._pause is not None:
+            self._pause.cancel()
+        if self._socket.fileno() >= 0:
+            self._loop.remove_reader(self._socket)
+            self._socket.close()
 
     async def wait_closed(self) -> None:
-        await asyncio.wait([self._accepting])
-        self._socket.close()
+        """As of a server of asyncio: uvicorn takes this for one. It is closed at once."""
 
 
 def listening_socket(address: tuple[str, int], family: int) -> socket.socket:

@@ -50,14 +50,7 @@ from palio.network.server.drain import MAX_DRAIN_SECONDS, Drain, refuse_new_clie
 from palio.network.server.durable_consumers import DURABLE_CLIENT_PREFIX
 from palio.network.server.durable_expiry import DurableExpiry
 from palio.network.server.durable_subscriptions import revise_durable
-from palio.network.server.handshake import (
-    LISTEN_BACKLOG,
-    MAX_FIRST_FRAME_BYTES,
-    Handshake,
-    TlsHandshakes,
-    TlsListener,
-    listening_sockets,
-)
+from palio.network.server.handshake import MAX_FIRST_FRAME_BYTES, Acceptor, Handshake, Listener, listening_sockets
 from palio.network.server.host import Host
 from palio.network.server.pending_requests import OnAnswer
 from palio.network.server.persistence import SESSION_CLIENT_PREFIX
@@ -114,8 +107,8 @@ class Server:
         self.unauthenticated: set[Channel] = set()
         self._combination = settings.combination
         self._sealing_keys = None if settings.sealing_keys is None else SealingKeyFile(settings.sealing_keys)
-        self.handshakes = TlsHandshakes(settings.limits.handshake_seconds, settings.limits.connections)
-        self._listeners: list[asyncio.Server | TlsListener] = []
+        self.acceptor = Acceptor(settings.limits.handshake_seconds, settings.limits.connections)
+        self._listeners: list[Listener] = []
         self._session_numbers = count(1)
         self.rates = {"in": 0.0, "out": 0.0}  # events a second: received from anyone, delivered to clients
         self._counted: Counter[str] = Counter()
@@ -212,7 +205,7 @@ class Server:
         limits, flow = settings.limits, settings.flow
         self.quotas.change_limits(limits)
         self.host.conditions.costs.change_limits(limits)
-        self.handshakes.change_limits(limits.handshake_seconds, limits.connections)
+        self.acceptor.change_limits(limits.handshake_seconds, limits.connections)
         self._services = replace(self._services, limits=limits, flow=flow)
         for session in self.sessions:
             session.change_limits(limits, flow)
@@ -242,9 +235,7 @@ class Server:
             channel.close("unavailable", "the broker is stopping")
         for session in list(self.sessions):
             session.end("the broker is stopping")
-        for listener in self._listeners:
-            await listener.wait_closed()
-        await self.handshakes.stop()
+        await self.acceptor.stop()
         await asyncio.sleep(0)  # closed transports report `connection_lost` in the next turn
         # In this order: the threads of the host read from the store.
         self.host.close()
@@ -396,10 +387,7 @@ class Server:
             raise ConnectionFailed(str(address), f"cannot listen here: {error.strerror or error}") from None
         host, port = sockets[0].getsockname()[:2]
         for each in sockets:
-            if tls is None:
-                self._listeners.append(await self.loop.create_server(self._channel, sock=each, backlog=LISTEN_BACKLOG))
-            else:
-                self._listeners.append(self.handshakes.listen(each, tls, self._channel, self._count_connections))
+            self._listeners.append(self.acceptor.listen(each, tls, self._channel, self._count_connections))
         return Address(host, port, address.scheme)
 
     def _channel(self) -> Channel:

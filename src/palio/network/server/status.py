@@ -65,7 +65,7 @@ def status_of(server: Server) -> dict[str, Any]:
         "matching_seconds": host.conditions.costs.total_seconds,
         "put_aside": host.conditions.put_aside.describe(),
         "refusals": dict(server.refusals.counts),
-        "failed_handshakes": dict(server.handshakes.failures),
+        "failed_handshakes": dict(server.acceptor.failures),
         "arrivals": dict(server.arrivals),
     }
 
