@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from palio.routing.combinations import Combination, upkeep_variants
-from palio.simulation import DiskFull, FaultSchedule, LinkCut, Network, TableCorruption, shrink
+from palio.simulation import DiskFull, FaultSchedule, LinkCut, Network, SlowBroker, TableCorruption, shrink
 from tests.simulation.fault_scenarios import choices_of, drawn_network, has_circles, run_scenario
 from tests.simulation.scenarios import hosts
 from tests.simulation.test_flooding_oracle import COMBINATIONS as OF_ORACLE
@@ -51,6 +51,13 @@ def judged(combination: Combination, seed: int) -> None:
         pytest.fail(f"{combination}, seed {seed}, {shape}\n{found}\n{source}", pytrace=False)
 
 
+def combination_named(name: str) -> Combination:
+    """The combination that a printed test names."""
+    circles = ({}, {"circles": True})
+    bare = (replace(each, options={**each.options, **more}) for each in COMBINATIONS for more in circles)
+    return next(found for each in bare for found in upkeep_variants(each) if str(found) == name)
+
+
 def turn_of(seed: int) -> int:
     """The place of a seed among those with circles, or among those without: every upkeep has its turn in both."""
     return seed // 4 if has_circles(seed) else seed - seed // 4
@@ -83,6 +90,12 @@ def test_every_upkeep_has_its_turn() -> None:
         for circles in (True, False):
             turns = {turn_of(seed) % variants for seed in range(DEEP_SEEDS) if has_circles(seed) == circles}
             assert turns == {*range(variants)}
+
+
+def test_a_combination_is_found_by_the_name_that_a_failure_prints() -> None:
+    for seed in range(7, 40 * len(COMBINATIONS), 600):
+        combination = with_upkeep(COMBINATIONS[seed // 40], seed)
+        assert str(combination_named(str(combination))) == str(combination)
 
 
 # Found by these tests
@@ -131,3 +144,64 @@ def test_an_event_that_a_wrong_table_sends_by_no_link_is_sent_again() -> None:
     net.run()
     assert net.queue(desk) == [event]
     assert net.unfinished(1) == 0
+
+
+def test_a_confirmed_event_reaches_a_broker_that_was_away_although_its_advertisement_has_ended() -> None:
+    net = Network.line(3, propagation="merging", advertisements=True)
+    desk = net.subscribe(2, "x > 0", durable=True)
+    offered = net.advertise(0, "x IS NOT NULL")
+    net.run()
+    net.cut((1, 2))
+    event = net.publish(0, {"x": 1}, confirm=True)
+    net.unadvertise(offered)
+    net.run()
+    net.mend((1, 2))
+    net.run()
+    assert net.queue(desk) == [event]
+    assert not any(host.node.broker.tables.remote_advertisements[1] for host in hosts(net)[1:] if host.node)
+
+
+def test_a_confirmed_event_outlives_its_advertisement_and_a_crash() -> None:
+    net = Network.line(3, propagation="covering", advertisements=True)
+    desk = net.subscribe(2, "x > 0", durable=True)
+    offered = net.advertise(0, "x IS NOT NULL")
+    net.run()
+    net.cut((1, 2))
+    event = net.publish(0, {"x": 1}, confirm=True)
+    net.unadvertise(offered)
+    net.run()
+    net.crash(0)
+    net.restart(0)
+    net.mend((1, 2))
+    net.run()
+    assert net.queue(desk) == [event]
+
+
+def test_merged_advertisements_are_renewed_where_filters_have_homes() -> None:
+    choices = {"propagation": "merging", "forwarding": "group", "advertisements": True, "tables": "leases"}
+    net = Network.star(4, options={"trees": "publisher"}, **choices)
+    wanted = net.subscribe(1, "y <= 4")
+    net.advertise(2, "z IS NULL")
+    net.advertise(3, "z IS NOT NULL")
+    net.run(1_000.0)
+    net.advertise(0, "TRUE")  # which changes nothing for broker 1, that was told this merger long ago
+    net.run(1.0)
+    event = net.publish(2, {"y": 2, "z": None}, settled=False)
+    net.run(1.0)
+    assert [each.event for each in net.deliveries_of(wanted)] == [event]
+
+
+def test_a_subscription_ends_when_a_slow_broker_comes_to_it() -> None:
+    faults = (
+        DiskFull(time=2.020539, broker=1, seconds=0.70194),
+        SlowBroker(time=2.332517, broker=1, delay=0.046503, seconds=0.3643),
+    )
+    net = Network.line(2, faults=FaultSchedule(faults=faults))
+    net.subscribe(1, "x > 0", durable=True)
+    passing = net.subscribe(1, "TRUE")
+    net.run(2.68)
+    net.publish(0, {"x": 1}, settled=False, confirm=True)
+    net.run(0.032)
+    net.unsubscribe(passing)
+    net.run()
+    assert net.safety() == []
