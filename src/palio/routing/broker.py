@@ -68,7 +68,7 @@ from palio.routing.sealing import Keyring
 from palio.routing.spanning_tree import ActiveLinks, SpanningTree, fixed_random
 from palio.routing.strategies import Failover, Leases, Prefix, Stabilising
 from palio.routing.upkeep.failover import FailoverTree
-from palio.routing.upkeep.leases import LEASE_TIMER, LeaseUpkeep, TablesWithMergers
+from palio.routing.upkeep.leases import LEASE_TIMER, LeaseUpkeep
 from palio.routing.upkeep.recovery import SESSION_TIMER, TableSessions
 from palio.routing.upkeep.recovery_database import NoDatabase, RecoveryDatabase
 from palio.routing.upkeep.redundant import RedundantForwarding
@@ -189,15 +189,9 @@ class Broker:
             self._sessions.serve(self.tables, remembered.links)
         self.leases: LeaseUpkeep | None = None
         if isinstance(combination.table_upkeep, Leases):
-            has_mergers = combination.propagation == "merging"
+            has_mergers = combination.propagation == "merging" and homes is None
             self.leases = LeaseUpkeep(
-                combination.table_upkeep,
-                self.tables,
-                # A home broker merges only filters of its own clients, and renews the mergers as its own.
-                TablesWithMergers(subscriptions=has_mergers and homes is None, advertisements=has_mergers),
-                random,
-                watermark_clock,
-                effects,
+                combination.table_upkeep, self.tables, has_mergers, random, watermark_clock, effects
             )
         self._hierarchy: Election | None = None
         if combination.is_hierarchical:
@@ -268,7 +262,6 @@ class Broker:
         # Past the request queue: these records are on disk already.
         for client, request in remembered.records:
             self._clients.carry_out(client, request)
-        self._clients.advertise_log()
         if self._completeness is not None:
             self._completeness.end_batch()
         # There are no neighbours yet, and clients were answered in the last life.
@@ -313,7 +306,6 @@ class Broker:
         # Asked again: routing a durable event makes delivery dirty.
         if self.delivery.is_dirty:
             self.delivery.finish_batch()
-            self._clients.withdraw_log()
         for job in jobs:
             self._jobs += 1
             self._effects.append(Work(job, self._jobs))

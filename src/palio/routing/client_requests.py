@@ -18,7 +18,6 @@ from typing import Final
 from msgspec.structs import replace
 
 from palio.errors import PalioError
-from palio.filters.filter import Filter
 from palio.routing.announcements import Announcements, broker_of
 from palio.routing.client_messages import (
     Accepted,
@@ -65,7 +64,6 @@ _REQUESTS_WITH_CONTENT: Final = (
     BatchRequest,
     ReplayClient,
 )
-_LOG_CLIENT: Final = "event log"  # the owner of an advertisement that no client has made
 _GIVEN_UP_TOPIC: Final = "gone "  # of announcements, followed by the number of a broker that is not coming back
 
 
@@ -211,7 +209,6 @@ class ClientRequests:
     effects: list[Effect]
     completeness: Completeness | None = None
     _sequence: int = 0
-    _is_log_advertised: bool = False
     _published: dict[Client, int] = field(default_factory=dict)  # the number of admitted events of each client
     _unsettled: list[Reply] = field(default_factory=list)  # confirmations that wait for brokers that are away
 
@@ -228,12 +225,9 @@ class ClientRequests:
                 if self.completeness is not None:
                     self.completeness.unsubscribe(client, request.name)
             case AdvertiseClient():
-                if self.tables.advertisements.get(client, request.name) is not None:
-                    self.advertise_log()
                 self.tables.advertise(client, request.name, request.offered)
                 self.delivery.on_advertise()
             case UnadvertiseClient():
-                self.advertise_log()
                 self.tables.unadvertise(client, request.name)
             case PublishBatch():
                 self._publish_batch(client, request.events)
@@ -249,24 +243,6 @@ class ClientRequests:
                 self.standbys.send_done(client, request)
             case PromoteClient():
                 self.standbys.promote(client, request)
-
-    def advertise_log(self) -> None:
-        """Advertise everything for as long as confirmed events are unfinished.
-
-        They were admitted by an advertisement that is about to end, or ended before a restart. Without one, the
-        subscriptions of brokers that are out of reach now would never come this way, and nobody would get the events.
-        """
-        if self.delivery.follows_advertisements and self.delivery.unfinished and not self._is_log_advertised:
-            self._is_log_advertised = True
-            self.tables.advertise(_LOG_CLIENT, "", Filter.everything)
-            self.delivery.on_advertise()
-
-    def withdraw_log(self) -> None:
-        """End the advertisement of `advertise_log` when all events are finished."""
-        if self._is_log_advertised and not self.delivery.unfinished:
-            self._is_log_advertised = False
-            self.tables.unadvertise(_LOG_CLIENT, "")
-            self.tables.send_updates()
 
     def withdrawals(self, client: Client) -> list[ClientRequest]:
         """The requests by which a client that left takes back all that it has, but for what is durable."""

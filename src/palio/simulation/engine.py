@@ -347,10 +347,6 @@ class Engine:
             if self.hosts[host].node is not None:
                 self.schedule_input(host, Disconnected(link))
 
-    def end_delays(self) -> list[float]:
-        """By broker: the seconds after which the request of a client has taken effect at the latest."""
-        return [host.longest_write + host.longest_wait for host in self.hosts]
-
     def schedule_input(self, host: int, input: NodeInput, after: float = 0.0) -> None:
         self.queue.schedule(after, HostInput(host, self.hosts[host].incarnation, input))
 
@@ -437,7 +433,6 @@ class Engine:
     def _delay(self, host: Host, inputs: Sequence[NodeInput], upkeep: bool) -> None:
         """Let a slow host get to its inputs later, in their order; also those that come when it is slow no more."""
         host.busy_until = max(self.now, host.busy_until) + host.slowness
-        host.longest_wait = max(host.longest_wait, host.busy_until - self.now)
         batch = SlowBatch(host.number, host.incarnation, inputs, upkeep)
         self.queue.schedule_at(host.busy_until, batch, upkeep)
 
@@ -489,7 +484,6 @@ class Engine:
             return self._written(host, effect)
         # Also a refusal takes its time: a broker that tried again at once would never come to an end.
         delay = self._disk_delay or _DISK_REFUSAL_SECONDS
-        host.longest_write = delay
         self.queue.schedule(delay, DiskWrite(host.number, host.incarnation, effect))
         return None
 

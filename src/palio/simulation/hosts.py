@@ -168,8 +168,6 @@ class Host:
         "is_corrupted",
         "is_disk_full",
         "is_lost",
-        "longest_wait",
-        "longest_write",
         "node",
         "number",
         "rate",
@@ -193,6 +191,4 @@ class Host:
         self.is_disk_full = False
         self.is_lost = False  # with its disk
         self.slowness = 0.0  # seconds for each batch of inputs
-        self.longest_write = 0.0  # seconds until the disk answered
-        self.longest_wait = 0.0  # seconds until a slow broker came to an input
         self.busy_until = 0.0  # when the last batch of a slow broker is handled

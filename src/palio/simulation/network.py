@@ -646,7 +646,7 @@ class Network(ObservedNetwork):
     def safety(self, since: float = 0.0) -> list[Violation]:
         """The deliveries since a time that break safety: twice, of an event that nobody published, or unwanted. None
         since some time is eventual safety."""
-        return find_unsafe(self.history, self.deliveries, since, self._engine.end_delays())
+        return find_unsafe(self.history, self.deliveries, since, self.combination.simulation.disk)
 
     def liveness(self, since: float) -> list[Violation]:
         """The deliveries that are missing of events published since a time, to subscriptions that stood by then and

@@ -37,21 +37,18 @@ class Violation:
 
 
 def find_unsafe(
-    history: History, deliveries: Sequence[Delivery], since: float = 0.0, end_delays: Sequence[float] = ()
+    history: History, deliveries: Sequence[Delivery], since: float = 0.0, disk_delay: float = 0.0
 ) -> list[Violation]:
-    """The deliveries since a time that break safety. The end of a subscription takes effect when it is on disk and its
-    broker has come to it, by broker within one of `end_delays`."""
+    """The deliveries since a time that break safety. The end of a subscription takes effect when it is on disk."""
     published = {each.event.id: each.time for each in history.publications}
     seen: set[tuple[Subscription, str]] = set()
     found: list[Violation] = []
     for each in deliveries:
         pair = each.subscription, each.event.id
         broken: Property | None = None
-        place = history.place(each.subscription)
-        end_delay = end_delays[place] if place < len(end_delays) else 0.0
         if published.get(each.event.id, each.time + 1) > each.time:
             broken = "only published"
-        elif not _is_subscribed(history.subscriptions[each.subscription], each, end_delay):
+        elif not _is_subscribed(history.subscriptions[each.subscription], each, disk_delay):
             broken = "only subscribed"
         elif pair in seen:
             broken = "at most once"
@@ -81,8 +78,8 @@ def find_undelivered(history: History, deliveries: Sequence[Delivery], since: fl
     ]
 
 
-def _is_subscribed(life: Lifetime, delivery: Delivery, end_delay: float) -> bool:
-    stands = life.made_at <= delivery.time <= life.ended_at + end_delay
+def _is_subscribed(life: Lifetime, delivery: Delivery, disk_delay: float) -> bool:
+    stands = life.made_at <= delivery.time <= life.ended_at + disk_delay
     return stands and delivery.subscription.wanted.matches(delivery.event)
 
 

@@ -72,6 +72,7 @@ class DurableDelivery:
         "_is_heard_refused",
         "_is_timed",
         "_log",
+        "_needs_echo",
         "_node",
         "_reach_version",
         "_short",
@@ -81,7 +82,6 @@ class DurableDelivery:
         "blocked",
         "epochs",
         "expected",
-        "follows_advertisements",
         "has_durable",
         "interests",
         "is_dirty",
@@ -124,8 +124,7 @@ class DurableDelivery:
         self._attempts = DeliveryAttempts(self._on_attempt_ended, effects)
         self.reachable = ReachableBrokers(effects)
         self.expected = ExpectedBrokers(remembered.homes)
-        # Whether subscriptions come here only towards advertisements.
-        self.follows_advertisements = combination.advertisements and combination.propagation != "flooding"
+        self._needs_echo = combination.advertisements and combination.propagation != "flooding"
         # Versions of reachability for which an echo was started, and for which one is complete.
         self._echo_asked = self._echo_answered = 0
         self._reach_version = 0
@@ -372,7 +371,7 @@ class DurableDelivery:
     def start_echo(self) -> int | None:
         """The version of reachability for which an echo is due, if one is; `on_echo` is called when it is complete."""
         version = self.reachable.version
-        is_due = self.follows_advertisements and self._echo_asked != version
+        is_due = self._needs_echo and self._echo_asked != version
         if not len(self._log) or not is_due:
             return None
         self._echo_asked = version
@@ -533,7 +532,7 @@ class DurableDelivery:
     @property
     def _has_echo(self) -> bool:
         """Whether all brokers within reach are known to have the subscriptions of each other."""
-        return not self.follows_advertisements or self._echo_answered == self.reachable.version
+        return not self._needs_echo or self._echo_answered == self.reachable.version
 
     def _become(self, bit: int) -> None:
         """This broker is a home, or has a log, from now on."""

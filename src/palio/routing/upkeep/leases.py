@@ -29,7 +29,7 @@ from functools import lru_cache
 from heapq import heappop, heappush
 from itertools import chain
 from math import inf
-from typing import Final, NamedTuple, TypeAlias
+from typing import Final, TypeAlias
 
 from palio.filters.filter import Filter
 from palio.routing.effects import Effect, Send, SetTimer
@@ -251,13 +251,6 @@ def _covers(merger: Filter, wanted: Filter) -> bool:
     return merger.covers(wanted)
 
 
-class TablesWithMergers(NamedTuple):
-    """Which tables neighbours are told filters of that no client has."""
-
-    subscriptions: bool
-    advertisements: bool
-
-
 class LeaseUpkeep:
     """The leases of one broker: it takes renewals, makes them, and writes the updates of tables as renewals."""
 
@@ -279,22 +272,19 @@ class LeaseUpkeep:
         self,
         chosen: Leases,
         tables: RoutingTables,
-        with_mergers: TablesWithMergers,
+        has_mergers: bool,
         random: Callable[[], float],
         wall_clock: Callable[[], float],
         effects: list[Effect],
     ) -> None:
+        """`has_mergers` where tables are told filters that no client has."""
         self._chosen = chosen
         self._tables = tables
         self._random = random
         self._wall_clock = wall_clock
         self._effects = effects
-        self._subscriptions = LeasedTable(
-            tables.remote_subscriptions, tables.subscription_updates, with_mergers.subscriptions
-        )
-        self._advertisements = LeasedTable(
-            tables.remote_advertisements, tables.advertisement_updates, with_mergers.advertisements
-        )
+        self._subscriptions = LeasedTable(tables.remote_subscriptions, tables.subscription_updates, has_mergers)
+        self._advertisements = LeasedTable(tables.remote_advertisements, tables.advertisement_updates, has_mergers)
         self._counters = LeaseCounters()
         self._next_refresh: float | None = None
         self._timer_at = inf
