@@ -340,7 +340,9 @@ class ClientRequests:
     def _give_up(self, client: Client, request: ForgetClient) -> None:
         standing = self.delivery.standing_of(request.broker)
         if standing is None:
-            reason = f"no event waits for broker {request.broker}, which is away"
+            reason = f"no event waits for broker {request.broker}"
+            if request.broker in self.delivery.reachable:
+                reason = f"broker {request.broker} is within reach, or its end was not noticed yet"
             self.effects.append(Reply(client, Refused(reason, number=request.number)))
         else:
             self.on_announce(LOCAL, Announce(f"{_GIVEN_UP_TOPIC}{request.broker}", standing, b""))
