@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 
+from palio import NotAdvertised
 from palio.routing.combinations import Combination, upkeep_variants
-from palio.simulation import DiskFull, FaultSchedule, LinkCut, Network, TableCorruption, shrink
+from palio.simulation import DiskFull, FaultSchedule, LinkCut, Network, SlowBroker, TableCorruption, shrink
 from tests.simulation.fault_scenarios import choices_of, drawn_network, has_circles, run_scenario
 from tests.simulation.scenarios import hosts
 from tests.simulation.test_flooding_oracle import COMBINATIONS as OF_ORACLE
@@ -46,7 +47,7 @@ def judged(combination: Combination, seed: int) -> None:
         shape, drawn = drawn_network(seed, combination)
         small = shrink(drawn, lambda tried: bool(complaints(combination, seed, tried)), max_runs=100)
         source = small.test_source(
-            "a_name", f"assert complaints(combination_named({str(combination)!r}), {seed}, FAULTS) == ''"
+            "a_name", f"assert complaints(combination_named({str(combination)!r}, {seed}), {seed}, FAULTS) == ''"
         )
         pytest.fail(f"{combination}, seed {seed}, {shape}\n{found}\n{source}", pytrace=False)
 
@@ -61,6 +62,11 @@ def with_upkeep(combination: Combination, seed: int) -> Combination:
     circles = {"circles": True} if has_circles(seed) else {}  # which some upkeep of paths needs
     variants = upkeep_variants(replace(combination, options={**combination.options, **circles}))
     return variants[turn_of(seed) % len(variants)]
+
+
+def combination_named(name: str, seed: int) -> Combination:
+    """The combination that a failure names."""
+    return next(each for each in (with_upkeep(every, seed) for every in COMBINATIONS) if str(each) == name)
 
 
 @every_combination
@@ -97,6 +103,64 @@ def test_a_full_disk_lets_no_subscriber_that_is_not_durable_get_an_event_twice()
     net.run()
     assert [each.event for each in net.deliveries_of(passing)] == net.queue(desk) == [event]
     assert net.safety() == []
+
+
+def test_a_slow_broker_ends_a_subscription_when_it_hears_that_its_full_disk_had_room_again() -> None:
+    slow = SlowBroker(time=0.8, broker=1, delay=0.05, seconds=0.19)
+    net = Network.line(2, faults=FaultSchedule(faults=(DiskFull(time=0.5, broker=1, seconds=0.5), slow)))
+    desk = net.subscribe(1, "TRUE")
+    for number in range(8):
+        net.run(0.81 + number * 0.02 - net.now)
+        net.publish(0, {"x": number}, settled=False)
+    net.run(0.995 - net.now)
+    net.unsubscribe(desk)
+    ended = net.now
+    net.run()
+    assert max(each.time for each in net.deliveries) > ended + 0.01
+    assert net.safety() == []
+
+
+@pytest.mark.parametrize("propagation", ["simple", "identity", "covering", "merging", "xroute"])
+def test_an_advertisement_stands_for_the_events_that_were_logged_under_it(propagation: str) -> None:
+    net = Network.line(3, propagation=propagation, advertisements=True)
+    desk = net.subscribe(2, "x > 1", durable=True)
+    offers = [net.advertise(0, "x > 0"), net.advertise(0, "y > 0")]
+    net.run()
+    net.cut((1, 2))
+    net.run()
+    event = net.publish(0, {"x": 5}, settled=False, confirm=True)
+    net.run()
+    for each in offers:
+        net.unadvertise(each)
+    net.run()
+    with pytest.raises(NotAdvertised):
+        net.publish(0, {"x": 6}, settled=False)
+    net.mend((1, 2))
+    net.run()
+    assert net.queue(desk) == [event]
+    assert net.verdict().is_right
+    assert not any(set(there) - {"clients"} for there in net.tables.values()), "nothing stands any longer"
+
+
+def test_what_an_earlier_life_logged_needs_no_publisher_that_comes_back() -> None:
+    net = Network.line(3, advertisements=True)
+    desk = net.subscribe(2, "x > 1", durable=True)
+    offer = net.advertise(0, "x > 0")
+    net.run()
+    net.cut((1, 2))
+    net.run()
+    event = net.publish(0, {"x": 5}, settled=False, confirm=True)
+    net.run()
+    net.crash(0)
+    hosts(net)[0].disk._requests.clear()  # of the publisher, which is not there any more
+    net.history.end(net.history.advertisements[offer])
+    net.restart(0)
+    net.run()
+    assert net.queue(desk) == []
+    net.mend((1, 2))
+    net.run()
+    assert net.queue(desk) == [event]
+    assert not any(set(there) - {"clients"} for there in net.tables.values())
 
 
 def test_a_full_disk_is_not_written_to_again_and_again() -> None:

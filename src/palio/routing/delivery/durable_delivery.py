@@ -296,6 +296,14 @@ class DurableDelivery:
             return None
         return self.expected.standing(broker) or (0 if broker in self.interests.partners() else None)
 
+    def unfinished_of_advertisements(self) -> set[EventId]:
+        """The unfinished events of the log, where the subscriptions that they are for follow advertisements."""
+        return self._log.unfinished() if self._needs_echo else set()
+
+    def is_unfinished(self, event: EventId) -> bool:
+        """Whether an event of the log is unfinished."""
+        return event in self._log
+
     # Routing
 
     def next_attempts(self) -> list[Arrival]:

@@ -18,6 +18,7 @@ from __future__ import annotations
 from collections import Counter, OrderedDict, deque
 from collections.abc import Iterable, Iterator, Sequence
 from hashlib import blake2b
+from itertools import chain
 from typing import Final, Generic, NamedTuple, TypeVar
 
 from palio.events import Event
@@ -231,6 +232,20 @@ class EventLog:
         """The number of unfinished events."""
         fetched = sum(map(len, self._fetches.values()))
         return len(self._unfinished) + len(self._confirming) + len(self.spill) + len(self._released) + fetched
+
+    def unfinished(self) -> set[EventId]:
+        """The ids of the unfinished events."""
+        return {*self._unrouted, *self._unfinished, *self.spill, *self._released, *chain(*self._fetches.values())}
+
+    def __contains__(self, id: EventId) -> bool:
+        """Whether an event is unfinished."""
+        return (
+            id in self._unrouted
+            or id in self._unfinished
+            or id in self.spill
+            or id in self._released
+            or any(id in each for each in self._fetches.values())
+        )
 
     @property
     def has_retries(self) -> bool:
