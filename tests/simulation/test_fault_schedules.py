@@ -142,6 +142,28 @@ def test_an_advertisement_stands_for_the_events_that_were_logged_under_it(propag
     assert not any(set(there) - {"clients"} for there in net.tables.values()), "nothing stands any longer"
 
 
+def test_few_advertisements_stand_however_many_are_withdrawn() -> None:
+    net = Network.line(3, advertisements=True)
+    desk = net.subscribe(2, "x > 1", durable=True)
+    offer = net.advertise(0, "x > 0")
+    net.run()
+    net.cut((1, 2))
+    net.run()
+    event = net.publish(0, {"x": 5}, settled=False, confirm=True)
+    net.run()
+    for number in range(1_010):
+        net.unadvertise(net.advertise(0, f"y = {number}"))
+    net.unadvertise(offer)
+    net.run()
+    node = hosts(net)[0].node
+    assert node is not None
+    assert len(node.broker._standing_advertisements.held) <= 1_001
+    net.mend((1, 2))
+    net.run()
+    assert net.queue(desk) == [event]
+    assert node.broker._standing_advertisements.held == {}
+
+
 def test_what_an_earlier_life_logged_needs_no_publisher_that_comes_back() -> None:
     net = Network.line(3, advertisements=True)
     desk = net.subscribe(2, "x > 1", durable=True)

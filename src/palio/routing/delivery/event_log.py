@@ -163,6 +163,7 @@ class EventLog:
         "_withheld_of",
         "_withheld_revision",
         "dropped",
+        "newest",
         "not_writing",
         "spill",
     )
@@ -224,6 +225,7 @@ class EventLog:
         # Events that wait for both homes of a subscription, by identity, and their identities by id.
         self._guarded: dict[Key, _Guarded] = {}
         self._guarded_ids: dict[EventId, Key] = {}
+        self.newest = max([*self._unfinished, *self._released], default=None)  # of the events that were ever taken
         self._unread = set(spilled)  # of an earlier life, whose identities are not known yet
         for event in self._unfinished.values():
             self._guard(event, None, [])
@@ -233,9 +235,11 @@ class EventLog:
         fetched = sum(map(len, self._fetches.values()))
         return len(self._unfinished) + len(self._confirming) + len(self.spill) + len(self._released) + fetched
 
-    def unfinished(self) -> set[EventId]:
-        """The ids of the unfinished events."""
-        return {*self._unrouted, *self._unfinished, *self.spill, *self._released, *chain(*self._fetches.values())}
+    @property
+    def oldest(self) -> EventId | None:
+        """The oldest unfinished event; it is looked for among all of them."""
+        fetched = chain(*self._fetches.values())
+        return min(chain(self._unrouted, self._unfinished, self.spill, self._released, fetched), default=None)
 
     def __contains__(self, id: EventId) -> bool:
         """Whether an event is unfinished."""
@@ -349,6 +353,7 @@ class EventLog:
             self._confirming[_identity(logged)] = [(client, number)]
             self._unrouted[logged.event.id] = logged.publisher, content
             self._unwritten.append(logged)
+            self.newest = logged.event.id
 
     def take_unwritten(self) -> list[Logged | LoggedDeadLetter | Finished]:
         """The records to write since the last call."""

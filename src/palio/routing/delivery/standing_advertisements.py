@@ -18,6 +18,8 @@ from palio.routing.messages import EventId
 from palio.routing.routing_tables import RoutingTables
 
 _LOG: Final = "\0log"  # the owner of these advertisements, which is no client
+_EVERYTHING: Final = Filter.everything.digest.hex()
+_MAX_HELD: Final = 1_000  # then everything is advertised: clients could withdraw any number while a home is away
 
 
 class StandingAdvertisements:
@@ -40,19 +42,21 @@ class StandingAdvertisements:
             self._tables.unadvertise(client, name)
 
     def _hold(self, offered: Filter) -> None:
-        logged = self._delivery.unfinished_of_advertisements()
-        if logged:
-            name = offered.digest.hex()
-            if name not in self.held:
-                self._tables.advertise(_LOG, name, offered)
-            self.held[name] = max(logged)
-            self._oldest = min(logged)
+        newest = self._delivery.newest_of_advertisements()
+        if newest is None:
+            return
+        name = offered.digest.hex()
+        if _EVERYTHING in self.held or (name not in self.held and len(self.held) >= _MAX_HELD):
+            name, offered = _EVERYTHING, Filter.everything
+        if name not in self.held:
+            self._tables.advertise(_LOG, name, offered)
+        self.held[name] = newest
 
     def review(self) -> None:
         """Withdraw what no event of the log needs any more."""
-        if self._oldest is not None and self._delivery.is_unfinished(self._oldest):
+        before, self._oldest = self._oldest, self._delivery.oldest_unfinished(self._oldest)
+        if self._oldest == before is not None:
             return
-        self._oldest = min(self._delivery.unfinished_of_advertisements(), default=None)
         for name, last in list(self.held.items()):
             if self._oldest is None or self._oldest > last:
                 del self.held[name]
