@@ -37,7 +37,7 @@ from rich.table import Table
 from storm import PARENTS, Member, percentile
 
 import palio
-from palio.errors import InvalidArgument
+from palio.errors import InvalidArgument, Refused
 
 DURABLES = 50
 PLAIN = 950
@@ -129,8 +129,9 @@ class Run:
         while True:
             home, standby = self.places[durable]
             try:
+                # Its stream lives through restarts of the broker: it knows what was acknowledged, on disk or not.
                 async with (
-                    palio.connect(self.members[home].url, patience=2) as broker,
+                    palio.connect(self.members[home].url) as broker,
                     broker.subscribe(
                         f"topic = {durable}", durable=f"durable {durable}", standby=self.members[standby].url
                     ) as events,
@@ -201,7 +202,12 @@ class Run:
         shutil.rmtree(self.folders[at])
         self.lost = at
         async with palio.connect(self.members[0].url) as operator:
-            await operator.forget(number)
+            while True:
+                try:
+                    await operator.forget(number)
+                    break
+                except Refused:  # it is not known yet to have ended
+                    await asyncio.sleep(0.1)
         self._note_outage(at, killed)
         # Each of its subscriptions gets a second home again.
         for durable, (home, standby) in enumerate(self.places):

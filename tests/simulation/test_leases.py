@@ -216,6 +216,22 @@ def test_a_merger_is_renewed_by_the_broker_that_made_it() -> None:
     assert len(net.deliveries) == 2
 
 
+def test_merged_advertisements_are_renewed_where_filters_have_home_brokers() -> None:
+    options = {**SHORT, "trees": "publisher"}
+    net = Network.line(
+        3, propagation="merging", forwarding="group", advertisements=True, tables="leases", options=options
+    )
+    net.subscribe(2, "x > 0")
+    net.advertise(0, "x = 1")
+    net.advertise(0, "x = 2")
+    net.run()
+    net.run(20 * SHORT["validity"])
+    assert expiries(net) == 0
+    net.publish(0, {"x": 1})
+    net.run()
+    assert len(net.deliveries) == 1
+
+
 def test_mergers_of_mergers_are_forgotten_within_one_lease() -> None:
     net = Network.line(6, propagation="merging", tables="leases", options={**SHORT, **LOSSY})
     set_loss(net, 0.0)

@@ -319,6 +319,22 @@ def test_useless_events_make_a_broker_withdraw_the_filters_behind_a_broken_link(
     assert net.traffic.useless_hops == 3 * (int(threshold / 3) + 1)
 
 
+def test_hops_that_serve_another_subscriber_are_not_useless() -> None:
+    """Vector TV-A2: the way is 0 – 1 – 2 – 3, where 1 has a subscriber, and 3 has lost the link to another one."""
+    net = Network.line(5, tables="stabilising")
+    net.subscribe(1, "x = 1")
+    net.subscribe(4, "x = 1")
+    net.run()
+    net.run(60.0)  # brokers know how many there are on each side
+    net.cut((3, 4))
+    net.run()
+    [outage] = hosts(net)[3].node.broker.stabiliser.outages.links.values()  # type: ignore[union-attr]
+    net.publish(0, {"x": 1})
+    net.run()
+    assert net.traffic.useless_hops == 2
+    assert outage.cost == 2
+
+
 def test_what_changed_during_an_outage_is_right_when_the_link_is_back() -> None:
     net = Network.line(5, tables="stabilising")
     gone = net.subscribe(4, "x = 1")

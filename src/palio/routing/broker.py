@@ -25,6 +25,7 @@ from palio.routing.delivery.blocked_interests import BLOCKED_TOPIC
 from palio.routing.delivery.durable_delivery import RETRY_TIMER, DurableDelivery
 from palio.routing.delivery.durable_queues import DurableQueues
 from palio.routing.delivery.standby import STANDBY_TIMER, Standbys
+from palio.routing.delivery.standing_advertisements import StandingAdvertisements
 from palio.routing.durable_claims import DurableClaims
 from palio.routing.echo import Settlement
 from palio.routing.effects import (
@@ -108,6 +109,7 @@ class Broker:
         "_router",
         "_sessions",
         "_settlement",
+        "_standing_advertisements",
         "_states",
         "claims",
         "combination",
@@ -189,9 +191,9 @@ class Broker:
             self._sessions.serve(self.tables, remembered.links)
         self.leases: LeaseUpkeep | None = None
         if isinstance(combination.table_upkeep, Leases):
-            has_mergers = combination.propagation == "merging" and homes is None
+            has_mergers, has_homes = combination.propagation == "merging", homes is not None
             self.leases = LeaseUpkeep(
-                combination.table_upkeep, self.tables, has_mergers, random, watermark_clock, effects
+                combination.table_upkeep, self.tables, has_mergers, has_homes, random, watermark_clock, effects
             )
         self._hierarchy: Election | None = None
         if combination.is_hierarchical:
@@ -216,6 +218,7 @@ class Broker:
         self._replay = LogReplay(node, incarnation, tokens, self.link_filters, in_use, effects, self.keys)
         self.claims = DurableClaims(node, incarnation, self.delivery, in_use, effects)
         self.standbys = Standbys(node, self.delivery, self.claims, self.tables, in_use, tokens, effects)
+        self._standing_advertisements = StandingAdvertisements(self.tables, self.delivery)
         self._clients = ClientRequests(
             node,
             incarnation,
@@ -229,6 +232,7 @@ class Broker:
             self._replay,
             self.claims,
             self.standbys,
+            self._standing_advertisements,
             effects,
         )
         self._completeness: Completeness | None = None
@@ -320,6 +324,8 @@ class Broker:
 
     def _send_control(self) -> None:
         """Send what the inputs of a batch have changed. Effects are in order: neighbours get filters before events."""
+        if self._standing_advertisements.held:
+            self._standing_advertisements.review()
         if self.tables.is_dirty:
             self.tables.send_updates()
         if self._completeness is not None:

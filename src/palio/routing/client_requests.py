@@ -42,6 +42,7 @@ from palio.routing.completeness import Completeness
 from palio.routing.delivery.durable_delivery import DurableDelivery
 from palio.routing.delivery.home_interests import INTEREST_TOPIC
 from palio.routing.delivery.standby import Standbys
+from palio.routing.delivery.standing_advertisements import StandingAdvertisements
 from palio.routing.durable_claims import DurableClaims
 from palio.routing.durable_settings import DEFAULT_DURABLE_SETTINGS, DurableSettings
 from palio.routing.echo import Settlement
@@ -206,6 +207,7 @@ class ClientRequests:
     replay: LogReplay
     claims: DurableClaims
     standbys: Standbys
+    standing_advertisements: StandingAdvertisements
     effects: list[Effect]
     completeness: Completeness | None = None
     _sequence: int = 0
@@ -225,10 +227,11 @@ class ClientRequests:
                 if self.completeness is not None:
                     self.completeness.unsubscribe(client, request.name)
             case AdvertiseClient():
+                self.standing_advertisements.withdraw(client, request.name)  # one that this replaces
                 self.tables.advertise(client, request.name, request.offered)
                 self.delivery.on_advertise()
             case UnadvertiseClient():
-                self.tables.unadvertise(client, request.name)
+                self.standing_advertisements.withdraw(client, request.name)
             case PublishBatch():
                 self._publish_batch(client, request.events)
             case BatchRequest():
@@ -340,7 +343,9 @@ class ClientRequests:
     def _give_up(self, client: Client, request: ForgetClient) -> None:
         standing = self.delivery.standing_of(request.broker)
         if standing is None:
-            reason = f"no event waits for broker {request.broker}, which is away"
+            reason = f"no event waits for broker {request.broker}"
+            if request.broker in self.delivery.reachable:
+                reason = f"broker {request.broker} is within reach, or its end was not noticed yet"
             self.effects.append(Reply(client, Refused(reason, number=request.number)))
         else:
             self.on_announce(LOCAL, Announce(f"{_GIVEN_UP_TOPIC}{request.broker}", standing, b""))

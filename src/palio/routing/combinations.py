@@ -275,7 +275,7 @@ class Combination:
         if self.paths == "redundant" and not (self.forwarding == "group" and self.has_publisher_trees):
             return (
                 "the broker that accepts an event writes both ways to all brokers that want it, which needs group "
-                "forwarding with trees of publishers"
+                "forwarding with trees of publishers; take forwarding=group, and set trees=publisher"
             )
         if self.kept_seconds is None:
             return None

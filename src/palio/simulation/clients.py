@@ -135,6 +135,12 @@ class Clients:
             if is_refused and (handle.at, handle.client, str(handle.number)) == (at, client, name):
                 self.history.postpone(life)
 
+    def end_late(self, at: int, client: str, name: str, time: float) -> None:
+        """A subscription ends when its broker gets to know that its end is on disk."""
+        ended = self._names.get((at, client, name))
+        if ended is not None:
+            self.history.subscriptions[ended].ended_at = time
+
     def _record_completion(self, at: int, client: str, told: Complete) -> None:
         for name in told.names:
             subscription = self._names[at, client, name]

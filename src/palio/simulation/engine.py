@@ -229,8 +229,9 @@ class Links:
 
 
 class Engine:
-    """Hosts, links and time. `on_deliver` and `on_reply` are called with the effects for clients, and `on_crash` when a
-    crash comes that was set for later."""
+    """Hosts, links and time. `on_deliver` and `on_reply` are called with the effects for clients, `on_crash` when a
+    crash comes that was set for later, and `on_late_write` when something was written that its host has to wait for,
+    with the time at which it gets to know."""
 
     def __init__(
         self,
@@ -241,6 +242,7 @@ class Engine:
         on_reply: Callable[[int, Reply], None],
         on_crash: Callable[[int], None],
         on_epoch: Callable[[int, HomeEpoch], None],
+        on_late_write: Callable[[int, Persist, float], None],
         sealing_keys: Mapping[int, Sequence[bytes]],
     ) -> None:
         self.combination = combination
@@ -254,6 +256,7 @@ class Engine:
         self._on_reply = on_reply
         self._on_crash = on_crash
         self._on_epoch = on_epoch
+        self._on_late_write = on_late_write
         chosen = combination.simulation
         drift, skew = chosen.drift, chosen.skew
         self._disk_delay = chosen.disk
@@ -421,7 +424,12 @@ class Engine:
         if type(each) is DiskWrite:
             host = self.hosts[each.host]
             if each.incarnation == host.incarnation and host.node is not None:
-                batches.setdefault(each.host, []).append(self._written(host, each.persist))
+                answer = self._written(host, each.persist)
+                if type(answer) is Persisted:
+                    is_slow = host.slowness or host.busy_until > self.now
+                    handled_at = max(self.now, host.busy_until) + host.slowness if is_slow else self.now
+                    self._on_late_write(each.host, each.persist, handled_at)
+                batches.setdefault(each.host, []).append(answer)
                 busy.add(each.host)
         elif type(each) is LinkFree and each.generation == each.way.edge.generation:
             self.links.send_next(each.way)

@@ -31,7 +31,7 @@ from palio.routing.client_messages import (
 from palio.routing.codec import decode_event
 from palio.routing.combinations import Combination
 from palio.routing.durable_settings import DurableSettings
-from palio.routing.effects import Deliver, HomeEpoch, QueueFree, QueueFull, Recipient, Reply, Requested
+from palio.routing.effects import Deliver, HomeEpoch, Persist, QueueFree, QueueFull, Recipient, Record, Reply, Requested
 from palio.routing.forwarding.precomputed_headers import TableSnapshot
 from palio.routing.strategies import (
     CrashLog,
@@ -138,6 +138,7 @@ class Network(ObservedNetwork):
             self._on_reply,
             self._on_crash,
             self._on_epoch,
+            self._on_late_write,
             sealing_keys or {},
         )
         self.history.clock = lambda: self._engine.now
@@ -646,7 +647,7 @@ class Network(ObservedNetwork):
     def safety(self, since: float = 0.0) -> list[Violation]:
         """The deliveries since a time that break safety: twice, of an event that nobody published, or unwanted. None
         since some time is eventual safety."""
-        return find_unsafe(self.history, self.deliveries, since, self.combination.simulation.disk)
+        return find_unsafe(self.history, self.deliveries, since)
 
     def liveness(self, since: float) -> list[Violation]:
         """The deliveries that are missing of events published since a time, to subscriptions that stood by then and
@@ -687,6 +688,11 @@ class Network(ObservedNetwork):
         if isinstance(reply.answer, Refused) and host.is_disk_full:
             name = reply.answer.name
             self._clients.postpone(at, reply.client, name, host.disk.knows(reply.client, name))
+
+    def _on_late_write(self, at: int, persist: Persist, handled_at: float) -> None:
+        for record in persist.records:
+            if isinstance(record, Record) and isinstance(record.request, UnsubscribeClient):
+                self._clients.end_late(at, record.client, record.request.name, handled_at)
 
     def _host(self, at: int) -> Host:
         if self._is_delivering:

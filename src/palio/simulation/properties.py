@@ -36,9 +36,7 @@ class Violation:
         return f"not {self.property!r} at {self.time:.6f}: {self.event.to_json()} for {self.subscription}"
 
 
-def find_unsafe(
-    history: History, deliveries: Sequence[Delivery], since: float = 0.0, disk_delay: float = 0.0
-) -> list[Violation]:
+def find_unsafe(history: History, deliveries: Sequence[Delivery], since: float = 0.0) -> list[Violation]:
     """The deliveries since a time that break safety. The end of a subscription takes effect when it is on disk."""
     published = {each.event.id: each.time for each in history.publications}
     seen: set[tuple[Subscription, str]] = set()
@@ -48,7 +46,7 @@ def find_unsafe(
         broken: Property | None = None
         if published.get(each.event.id, each.time + 1) > each.time:
             broken = "only published"
-        elif not _is_subscribed(history.subscriptions[each.subscription], each, disk_delay):
+        elif not _is_subscribed(history.subscriptions[each.subscription], each):
             broken = "only subscribed"
         elif pair in seen:
             broken = "at most once"
@@ -78,8 +76,8 @@ def find_undelivered(history: History, deliveries: Sequence[Delivery], since: fl
     ]
 
 
-def _is_subscribed(life: Lifetime, delivery: Delivery, disk_delay: float) -> bool:
-    stands = life.made_at <= delivery.time <= life.ended_at + disk_delay
+def _is_subscribed(life: Lifetime, delivery: Delivery) -> bool:
+    stands = life.made_at <= delivery.time <= life.ended_at
     return stands and delivery.subscription.wanted.matches(delivery.event)
 
 

@@ -114,6 +114,10 @@ def test_a_home_that_is_away_is_named_until_it_is_given_up() -> None:
                 client.subscribe("x > 0", durable="desk", confirm="network"),
             ):
                 pass
+            async with palio.connect(url(second)) as client:
+                for broker, reason in ((first.node, "is within reach"), (7, "no event waits for broker 7")):
+                    with pytest.raises(palio.Refused, match=reason):
+                        await client.forget(broker)
             await first.stop()
             await until(lambda: second.host.node.broker.delivery.missing == [first.node])
             async with palio.connect(url(second)) as client:

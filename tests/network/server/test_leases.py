@@ -117,6 +117,22 @@ def test_a_client_that_lives_extends_its_lease_by_itself() -> None:
     run(test)
 
 
+def test_a_subscription_may_be_awaited_where_no_block_bounds_it() -> None:
+    async def test() -> None:
+        async with broker() as server, palio.connect(url(server)) as client:
+            subscription = await client.subscribe("x > 0", lease=600)
+            await subscription.extend()
+            await client.publish({"x": 1})
+            assert (await anext(subscription)).get("x") == 1
+            await subscription.unsubscribe()
+            [session] = server.sessions
+            assert not session._subscription_leases._timers
+            with pytest.raises(palio.PalioError):
+                await client.subscribe("x >", lease=600)
+
+    run(test)
+
+
 def test_a_client_that_is_cut_off_lets_its_lease_end() -> None:
     async def test() -> None:
         async with (

@@ -49,6 +49,7 @@ from tests.network.running import run
         ("keys.seconds = -1", "keys.seconds is a positive number, not -1"),
         ("options.loss = 0.5", "loss is an option of simulated networks"),
         ("options = 5", "options is a table, not 5"),
+        ("crash_log = 'recover'", "crash_log recover needs a data directory"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_is_refused_by_its_name(written: str, said: str) -> None:
@@ -82,5 +83,7 @@ def test_the_command_line_says_the_same(tmp_path: Path) -> None:
     config.write_text("[limits.event]\ndepth = 1000\n", encoding="utf-8")
     wrong = CliRunner().invoke(palio, ["serve", "--config", str(config), "--data", "none"])
     assert (wrong.exit_code, "limits.event.depth must be at most 200" in wrong.stderr) == (2, True)
+    wrong = CliRunner().invoke(palio, ["serve", "--crash-log", "recover", "--data", "none"])
+    assert (wrong.exit_code, "crash_log recover needs a data directory" in wrong.stderr) == (2, True)
     wrong = CliRunner().invoke(palio, ["serve", "--option", "loss=0.5", "--data", "none"])
     assert (wrong.exit_code, "loss is an option of simulated networks" in wrong.stderr) == (2, True)

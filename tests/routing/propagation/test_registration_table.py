@@ -162,6 +162,25 @@ def test_failover_registers_at_the_backup_and_cancels_where_the_lost_router_was(
     assert entry.others == 2
 
 
+def test_two_ways_to_a_producer_carry_one_registration_each_as_its_tables_say() -> None:
+    """Vector RP-1, with its counts: R–A1–C and R–B1–B2–C, and A1 has a filter that covers the one of R."""
+    wide, narrow = of(1, 2), of(1)
+    router, a1, b1, b2, crossing = (RegistrationTable() for _ in range(5))
+    crossing.receive(1, a1.register(9, wide, 1, 0))
+    told = router.register(9, narrow, 1, 0)
+    by_a, by_b = a1.receive(1, told), b2.receive(1, b1.receive(1, told))
+    assert [(each.wanted, each.own, each.others) for each in by_a] == [(wide, 0, 1)]
+    assert [(each.wanted, each.own, each.others) for each in by_b] == [(narrow, 1, 0)]
+    crossing.receive(1, by_a)
+    crossing.receive(2, by_b)
+    found = {
+        key: {link: (each.own, each.others) for link, each in entry.columns.items()}
+        for key, entry in crossing.entries.items()
+    }
+    assert found == {wide.digest: {1: (1, 1)}, narrow.digest: {2: (1, 0)}}
+    assert crossing.entries[narrow.digest].substitute is crossing.entries[wide.digest]
+
+
 def conditions(random: Random) -> Filter:
     kind = random.random()
     if kind < 0.5:

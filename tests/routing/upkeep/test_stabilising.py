@@ -8,7 +8,7 @@ import pytest
 
 from palio import InvalidArgument
 from palio.routing.client_messages import SubscribeClient, UnsubscribeClient
-from palio.routing.effects import Drop, Effect, SetTimer, TimerFired
+from palio.routing.effects import Drop, Effect, LinkDown, SetTimer, TimerFired
 from palio.routing.messages import Listing, Observe, Subscribe, Unsubscribe
 from palio.routing.upkeep import stabilising
 from palio.routing.upkeep.sketches import SketchShape, sketch_of
@@ -104,6 +104,62 @@ def test_a_listing_of_another_round_is_dropped() -> None:
 def test_sketches_of_other_tables_are_dropped() -> None:
     effects = stabilised().says(1, Observe(1, 3, 1, (NO_ENTRIES,)))
     assert [each.reason for each in effects if isinstance(each, Drop)]
+
+
+class SlowChain:
+    """Shen's chain of four brokers, in rounds that all of them make at once: what a correction makes its receiver tell
+    others is lost, as in the worked example without propagation within a round."""
+
+    def __init__(self) -> None:
+        self.brokers = [stabilised(links=2) for _ in range(4)]  # link 1 leads down, link 2 leads up
+        for at, unused in ((0, 1), (3, 2)):
+            self.brokers[at](LinkDown(unused))
+        self.corrections = 0
+
+    def other_end(self, at: int, link: int) -> tuple[int, int]:
+        return (at - 1, 2) if link == 1 else (at + 1, 1)
+
+    def deliver(self, at: int, effects: list[Effect]) -> list[tuple[int, list[Effect]]]:
+        """What the neighbours answer."""
+        answers = []
+        for links, message in sends(effects):
+            for link in links:
+                other, back = self.other_end(at, link)
+                answers.append((other, self.brokers[other].says(back, message)))
+        return answers
+
+    def round(self) -> None:
+        observed = [(at, each(ROUND)) for at, each in enumerate(self.brokers)]
+        listed = [answer for at, effects in observed for answer in self.deliver(at, effects)]
+        corrected = [answer for at, effects in listed for answer in self.deliver(at, effects)]
+        for at, effects in corrected:
+            self.corrections += bool(sends(effects))
+            self.deliver(at, effects)
+
+    def columns(self) -> list[set[bytes]]:
+        """The entries that each broker but the first has from the one below."""
+        return [set(each.broker.tables.remote_subscriptions.get(1, {})) for each in self.brokers[1:]]
+
+
+def test_without_propagation_a_missing_entry_is_right_after_as_many_rounds_as_the_tree_is_wide() -> None:
+    """Vector TV-S1: three rounds, three corrections, and the fourth round corrects nothing."""
+    chain = SlowChain()
+    chain.brokers[0].asks(SubscribeClient("a", wanted("x = 7")))
+    for rounds in range(4):
+        assert chain.columns() == [{wanted("x = 7").digest}] * rounds + [set()] * (3 - rounds)
+        chain.round()
+    assert chain.corrections == 3
+
+
+def test_without_propagation_a_ghost_is_gone_after_as_many_rounds_as_the_tree_is_wide() -> None:
+    """Vector TV-S2: nobody has the subscription that all tables know."""
+    chain = SlowChain()
+    for each in chain.brokers[1:]:
+        each.says(1, subscription("x = 9"))
+    for rounds in range(4):
+        assert chain.columns() == [set()] * rounds + [{wanted("x = 9").digest}] * (3 - rounds)
+        chain.round()
+    assert chain.corrections == 3
 
 
 def test_hard_tables_are_not_compared() -> None:

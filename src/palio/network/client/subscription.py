@@ -10,10 +10,10 @@ them match is sent, decoded and delivered once, with the names of all.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Generator, Mapping
 from functools import partial
 from types import TracebackType
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from palio.errors import InvalidArgument, LivesElsewhere, PalioError
 from palio.filters.filter import Filter
@@ -32,7 +32,10 @@ _EXTENSIONS_OF_A_LEASE: Final = 3  # in the time of one lease: two may be late
 
 
 class Subscription(EventStream):
-    """The events that match a condition. Enter it, then iterate; leaving it unsubscribes, unless it is durable."""
+    """The events that match a condition. Enter it, then iterate; leaving it unsubscribes, unless it is durable.
+
+    Where no block bounds its use, await it: it stands until `unsubscribe`, or until its client or its lease ends.
+    """
 
     def __init__(
         self,
@@ -96,6 +99,9 @@ class Subscription(EventStream):
         self._extend_later()
         return self
 
+    def __await__(self) -> Generator[Any, None, Subscription]:
+        return self.__aenter__().__await__()
+
     @property
     def address(self) -> str:
         """The broker that the events come from: for a durable subscription, its home."""
@@ -151,7 +157,7 @@ class Subscription(EventStream):
         self._extend_later()
 
     async def unsubscribe(self) -> None:
-        """End a durable subscription for good, and discard its queue."""
+        """End the subscription for good; the queue of a durable one is discarded."""
         self._forget()
         await self._connection.request(lambda number: Unsubscribe(number, self.name))
 

@@ -83,6 +83,8 @@ class Settings:
         check_positive(self, "heartbeat", "watch")
         for name in SIMULATION_OPTIONS & self.options.keys():
             raise InvalidArgument(f"{name} is an option of simulated networks; real links are as they are")
+        if self.crash_log == "recover" and self.data is None:
+            raise InvalidArgument("crash_log recover needs a data directory: what is kept in memory ends with a crash")
 
     @property
     def combination(self) -> Combination:

@@ -296,6 +296,14 @@ class DurableDelivery:
             return None
         return self.expected.standing(broker) or (0 if broker in self.interests.partners() else None)
 
+    def newest_of_advertisements(self) -> EventId | None:
+        """The newest event of a log with unfinished events; None where no subscription follows an advertisement."""
+        return self._log.newest if self._needs_echo and len(self._log) else None
+
+    def oldest_unfinished(self, known: EventId | None) -> EventId | None:
+        """The oldest unfinished event of the log; `known` is what this was the last time."""
+        return known if known is not None and known in self._log else self._log.oldest
+
     # Routing
 
     def next_attempts(self) -> list[Arrival]:

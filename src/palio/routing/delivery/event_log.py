@@ -18,6 +18,7 @@ from __future__ import annotations
 from collections import Counter, OrderedDict, deque
 from collections.abc import Iterable, Iterator, Sequence
 from hashlib import blake2b
+from itertools import chain
 from typing import Final, Generic, NamedTuple, TypeVar
 
 from palio.events import Event
@@ -162,6 +163,7 @@ class EventLog:
         "_withheld_of",
         "_withheld_revision",
         "dropped",
+        "newest",
         "not_writing",
         "spill",
     )
@@ -223,6 +225,7 @@ class EventLog:
         # Events that wait for both homes of a subscription, by identity, and their identities by id.
         self._guarded: dict[Key, _Guarded] = {}
         self._guarded_ids: dict[EventId, Key] = {}
+        self.newest = max([*self._unfinished, *self._released], default=None)  # of the events that were ever taken
         self._unread = set(spilled)  # of an earlier life, whose identities are not known yet
         for event in self._unfinished.values():
             self._guard(event, None, [])
@@ -231,6 +234,22 @@ class EventLog:
         """The number of unfinished events."""
         fetched = sum(map(len, self._fetches.values()))
         return len(self._unfinished) + len(self._confirming) + len(self.spill) + len(self._released) + fetched
+
+    @property
+    def oldest(self) -> EventId | None:
+        """The oldest unfinished event; it is looked for among all of them."""
+        fetched = chain(*self._fetches.values())
+        return min(chain(self._unrouted, self._unfinished, self.spill, self._released, fetched), default=None)
+
+    def __contains__(self, id: EventId) -> bool:
+        """Whether an event is unfinished."""
+        return (
+            id in self._unrouted
+            or id in self._unfinished
+            or id in self.spill
+            or id in self._released
+            or any(id in each for each in self._fetches.values())
+        )
 
     @property
     def has_retries(self) -> bool:
@@ -334,6 +353,7 @@ class EventLog:
             self._confirming[_identity(logged)] = [(client, number)]
             self._unrouted[logged.event.id] = logged.publisher, content
             self._unwritten.append(logged)
+            self.newest = logged.event.id
 
     def take_unwritten(self) -> list[Logged | LoggedDeadLetter | Finished]:
         """The records to write since the last call."""

@@ -7,7 +7,7 @@ disk alone; memory holds an id and a length for each event.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from typing import NamedTuple
 
 from palio.routing.messages import EventId, Key
@@ -33,6 +33,12 @@ class Spill:
 
     def __len__(self) -> int:
         return len(self._events)
+
+    def __iter__(self) -> Iterator[EventId]:
+        return iter(self._events)
+
+    def __contains__(self, id: EventId) -> bool:
+        return id in self._events
 
     def count(self, destination: Key) -> int:
         """The number of events that wait for a destination."""

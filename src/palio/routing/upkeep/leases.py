@@ -273,17 +273,21 @@ class LeaseUpkeep:
         chosen: Leases,
         tables: RoutingTables,
         has_mergers: bool,
+        has_homes: bool,
         random: Callable[[], float],
         wall_clock: Callable[[], float],
         effects: list[Effect],
     ) -> None:
-        """`has_mergers` where tables are told filters that no client has."""
+        """`has_mergers` where tables are told filters that no client has; of subscriptions they are not where filters
+        have home brokers."""
         self._chosen = chosen
         self._tables = tables
         self._random = random
         self._wall_clock = wall_clock
         self._effects = effects
-        self._subscriptions = LeasedTable(tables.remote_subscriptions, tables.subscription_updates, has_mergers)
+        self._subscriptions = LeasedTable(
+            tables.remote_subscriptions, tables.subscription_updates, has_mergers and not has_homes
+        )
         self._advertisements = LeasedTable(tables.remote_advertisements, tables.advertisement_updates, has_mergers)
         self._counters = LeaseCounters()
         self._next_refresh: float | None = None
