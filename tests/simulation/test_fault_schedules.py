@@ -10,9 +10,19 @@ from typing import Any
 
 import pytest
 
-from palio import NotAdvertised
+from palio import Event, NotAdvertised
 from palio.routing.combinations import Combination, upkeep_variants
-from palio.simulation import DiskFull, FaultSchedule, LinkCut, Network, SlowBroker, TableCorruption, shrink
+from palio.simulation import (
+    DiskFull,
+    FaultSchedule,
+    LinkCut,
+    Network,
+    SlowBroker,
+    Subscription,
+    TableCorruption,
+    shrink,
+)
+from palio.simulation.history import Advertisement
 from tests.simulation.fault_scenarios import choices_of, drawn_network, has_circles, run_scenario
 from tests.simulation.scenarios import hosts
 from tests.simulation.test_flooding_oracle import COMBINATIONS as OF_ORACLE
@@ -120,18 +130,23 @@ def test_a_slow_broker_ends_a_subscription_when_it_hears_that_its_full_disk_had_
     assert net.safety() == []
 
 
-@pytest.mark.parametrize("propagation", ["simple", "identity", "covering", "merging", "xroute"])
-def test_an_advertisement_stands_for_the_events_that_were_logged_under_it(propagation: str) -> None:
+def with_an_event_that_waits(propagation: str = "identity") -> tuple[Network, Subscription, Advertisement, Event]:
+    """An event that was confirmed at broker 0 under an advertisement, and waits for its home, broker 2."""
     net = Network.line(3, propagation=propagation, advertisements=True)
     desk = net.subscribe(2, "x > 1", durable=True)
-    offers = [net.advertise(0, "x > 0"), net.advertise(0, "y > 0")]
+    offer = net.advertise(0, "x > 0")
     net.run()
     net.cut((1, 2))
     net.run()
     event = net.publish(0, {"x": 5}, settled=False, confirm=True)
     net.run()
-    for each in offers:
-        net.unadvertise(each)
+    return net, desk, offer, event
+
+
+@pytest.mark.parametrize("propagation", ["simple", "identity", "covering", "merging", "xroute"])
+def test_an_advertisement_stands_for_the_events_that_were_logged_under_it(propagation: str) -> None:
+    net, desk, offer, event = with_an_event_that_waits(propagation)
+    net.unadvertise(offer)
     net.run()
     with pytest.raises(NotAdvertised):
         net.publish(0, {"x": 6}, settled=False)
@@ -143,14 +158,7 @@ def test_an_advertisement_stands_for_the_events_that_were_logged_under_it(propag
 
 
 def test_few_advertisements_stand_however_many_are_withdrawn() -> None:
-    net = Network.line(3, advertisements=True)
-    desk = net.subscribe(2, "x > 1", durable=True)
-    offer = net.advertise(0, "x > 0")
-    net.run()
-    net.cut((1, 2))
-    net.run()
-    event = net.publish(0, {"x": 5}, settled=False, confirm=True)
-    net.run()
+    net, desk, offer, event = with_an_event_that_waits()
     for number in range(1_010):
         net.unadvertise(net.advertise(0, f"y = {number}"))
     net.unadvertise(offer)
@@ -165,14 +173,7 @@ def test_few_advertisements_stand_however_many_are_withdrawn() -> None:
 
 
 def test_what_an_earlier_life_logged_needs_no_publisher_that_comes_back() -> None:
-    net = Network.line(3, advertisements=True)
-    desk = net.subscribe(2, "x > 1", durable=True)
-    offer = net.advertise(0, "x > 0")
-    net.run()
-    net.cut((1, 2))
-    net.run()
-    event = net.publish(0, {"x": 5}, settled=False, confirm=True)
-    net.run()
+    net, desk, offer, event = with_an_event_that_waits()
     net.crash(0)
     hosts(net)[0].disk._requests.clear()  # of the publisher, which is not there any more
     net.history.end(net.history.advertisements[offer])
