@@ -5,8 +5,11 @@ Two measures, each with a broker and subscribers in processes of their own:
 - through: one subscription that wants every event and takes batches. Events go as fast as the subscriber confirms
   them; the rate per CPU second of the broker is what one core of it carries.
 - fan-out: subscriptions on connections of their own, each of which wants one event in a hundred, and single ones.
+  Subscribers are Python clients in one process, which then does most of the work; or, with `--sockets`, plain sockets
+  that count what they read, so that the broker is what is measured.
 
     python benchmarks/broker.py columns
+    python benchmarks/broker.py columns --sockets --connections 1000 --only "one by one"
     python benchmarks/broker.py columns --connections 1000 --seconds 5 --json
 """
 
@@ -16,6 +19,8 @@ import argparse
 import asyncio
 import json
 import multiprocessing
+import selectors
+import socket
 import sys
 import time
 from dataclasses import asdict, dataclass
@@ -32,9 +37,16 @@ from rich.console import Console
 from rich.table import Table
 
 import palio
+from palio.filters.filter import Filter
+from palio.network import protocol
+from palio.network.addresses import Address
+from palio.network.channel import FrameReader
 from palio.network.event_loop import run_event_loop
+from palio.network.protocol import ClientHello, Done, Matched, Ping, Subscribe
 
 BATCH = 1_000
+READ_BYTES = 256 * 1024
+HEARTBEAT_SECONDS = 3.0
 MOST_UNDER_WAY = 8_000  # events
 WARMING_SECONDS = 1.0
 CONNECTING_SECONDS = 120.0
@@ -61,12 +73,13 @@ def main(arguments: list[str]) -> int:
     options.add_argument("--connections", type=int, nargs="*", default=[100, 1_000], help="of the fan-out")
     options.add_argument("--seconds", type=float, default=4.0)
     options.add_argument("--only", choices=["columns", "one by one"], nargs="+", default=["one by one", "columns"])
+    options.add_argument("--sockets", action="store_true", help="subscribers of the fan-out are plain sockets")
     options.add_argument("--json", action="store_true")
     given = options.parse_args(arguments)
     raise_file_limit()
     rows = [
-        measure(connections, published, given.seconds)
-        for connections in (0, *given.connections)
+        measure(connections, published, given.seconds, given.sockets)
+        for connections in ((0, *given.connections) if not given.sockets else given.connections)
         for published in given.only
     ]
     if given.json:
@@ -76,12 +89,12 @@ def main(arguments: list[str]) -> int:
     return 0
 
 
-def measure(connections: int, published: str, seconds: float) -> Row:
+def measure(connections: int, published: str, seconds: float, sockets: bool = False) -> Row:
     """With 0 connections: through one subscription to everything."""
     tally = Tally()
     with serve() as server:
         process = multiprocessing.get_context("spawn").Process(
-            target=_listen, args=(server.url, connections, tally), daemon=True
+            target=_read_sockets if sockets else _listen, args=(server.url, connections, tally), daemon=True
         )
         process.start()
         try:
@@ -127,6 +140,59 @@ async def _take_single(url: str, connections: int, tally: Tally) -> None:
         tally.ready()
 
     await each_on_its_own(range(connections), one)
+
+
+def _read_sockets(url: str, connections: int, tally: Tally) -> None:
+    raise_file_limit()
+    address = Address.parse(url)
+    ready = selectors.DefaultSelector()
+    beaten = time.monotonic()
+    for number in range(connections):
+        wanted = Subscribe(1, "one", Filter.parse(condition(number)), credit=2**62, queue=100_000)
+        connection, reader = socket.create_connection((address.host, address.port)), FrameReader()
+        # An old broker knows no batches.
+        batches = {"columns": True} if "columns" in ClientHello.__struct_fields__ else {}
+        _send(connection, ClientHello(protocol.VERSION, **batches))
+        _send(connection, wanted)
+        while not any(isinstance(each, Done) for each in _messages(connection, reader)):
+            pass
+        ready.register(connection, selectors.EVENT_READ, reader)
+        beaten = _beat(ready, beaten)
+        tally.ready()
+    while True:
+        for key, _ in ready.select(1.0):
+            count = sum(map(_count_events, _messages(key.fileobj, key.data)))
+            tally.aged(time.perf_counter(), count)  # of ages nothing is said
+        beaten = _beat(ready, beaten)
+
+
+def _send(connection: Any, message: Any) -> None:
+    frame = protocol.encode(message)
+    connection.sendall(len(frame).to_bytes(4, "big") + frame)
+
+
+def _beat(ready: selectors.BaseSelector, beaten: float) -> float:
+    """Send heartbeats when they are due: a broker takes a silent client for dead."""
+    if time.monotonic() - beaten < HEARTBEAT_SECONDS:
+        return beaten
+    for key in ready.get_map().values():
+        _send(key.fileobj, Ping())
+    return time.monotonic()
+
+
+def _messages(connection: Any, reader: FrameReader) -> list[Any]:
+    data = connection.recv(READ_BYTES)
+    if not data:
+        raise RuntimeError("the broker has closed a connection")
+    return list(map(protocol.decode_from_server, reader.feed(data)))
+
+
+def _count_events(message: Any) -> int:
+    if isinstance(message, Matched):
+        return 1
+    if hasattr(message, "bodies"):
+        return len(message.bodies)
+    return sum(len(rows) // 4 for _, rows in getattr(message, "groups", ()))
 
 
 async def _publish(

@@ -138,6 +138,7 @@ class Channel(asyncio.Protocol):
         self._slow_heartbeats = 0
         self.min_bytes_per_second = 0.0  # at which a frame must arrive
         self.on_closed: Callable[[], None] | None = None
+        self.before_flush: Callable[[], None] | None = None  # sends what its user has collected
         self._batching = batching
         self.heartbeat = heartbeat
         self.is_full = False
@@ -209,6 +210,11 @@ class Channel(asyncio.Protocol):
         elif self._coalesce_timer is None:
             self._coalesce_timer = self._loop.call_later(_COALESCE_INTERVAL_SECONDS, self.flush)
 
+    def request_flush(self) -> None:
+        """Flush as after `send`."""
+        if not self._is_flush_scheduled:
+            self._flush_soon()
+
     def _flush_soon(self) -> None:
         self._is_flush_scheduled = True
         if self._batching is not None and self._batching.is_handling:
@@ -218,6 +224,9 @@ class Channel(asyncio.Protocol):
 
     def flush(self) -> None:
         """Write all frames sent until now."""
+        if self.before_flush is not None:
+            self._is_flush_scheduled = True  # by what it sends no other flush is
+            self.before_flush()
         self._is_flush_scheduled = False
         if self._coalesce_timer is not None:
             self._coalesce_timer.cancel()
@@ -240,6 +249,8 @@ class Channel(asyncio.Protocol):
         """Say why, then end the connection."""
         if self.is_closing or self._transport is None:
             return
+        if self.before_flush is not None:
+            self.before_flush()  # nothing is read after a goodbye
         self._reason = self._reason or reason
         self.is_closing = True
         self.send(protocol.encode(Goodbye(kind, reason)))

@@ -133,6 +133,7 @@ def permitted_rows(groups: Groups, admitted: npt.NDArray[np.bool_]) -> Groups:
 
 def offer_batch(delivery: ClientDelivery, groups: Groups, batch: SharedBatch) -> None:
     """Send rows of a batch to a client, or queue their events where one of its queues must wait."""
+    delivery.end_run()
     if delivery.send_batch is not None and _bypass(delivery, delivery.send_batch, groups, batch):
         return
     for row, place in in_order([rows for _, rows in groups]):

@@ -46,6 +46,7 @@ from palio.network.protocol import (
     LogAnswer,
     LogQuery,
     Matched,
+    MatchedMany,
     More,
     Publish,
     PublishColumns,
@@ -84,6 +85,7 @@ _MAX_QUERIES: Final = 4  # of one client at a time
 # Of one connection, before others have their turn. A read of the socket has up to thirty thousand small ones.
 _MAX_FRAMES_PER_TURN: Final = 1_024
 _MAX_SEND_EVENTS: Final = 256  # between two checks whether the connection takes more
+_MAX_RUN_BYTES: Final = 256 * 1024  # of the events of one message
 _FRAME_OVERHEAD_BYTES: Final = 1_024  # of a request beside its filter
 # Decoding parses the filter of a request, which takes long for some. These messages have none: the second byte of their
 # encoding, the tag, tells them apart without decoding.
@@ -111,6 +113,9 @@ class ClientConnection:
         session.delivery.send_direct = self._send_direct
         if columns:
             session.delivery.send_batch = self._send_batch
+            session.delivery.begin_run = self._begin_run
+            session.delivery.send_run = self._send_run
+            channel.before_flush = session.delivery.end_run
         session.on_end = self._on_end
         session.on_cancelled = self._on_cancelled
         session.on_withdrawn = self._on_withdrawn
@@ -424,6 +429,7 @@ class ClientConnection:
 
     def _send(self, frame: bytes) -> None:
         """Send an answer; a client that keeps asking without reading is disconnected, lest answers fill the memory."""
+        self.session.delivery.end_run()  # an answer may be about what came before it
         channel = self._channel
         if channel.is_full and channel.unsent_bytes > 2 * self._server.settings.limits.frame_bytes:
             channel.abort("it does not read what it is answered")
@@ -436,6 +442,27 @@ class ClientConnection:
             return False
         channel.send(protocol.encode(Matched(subscriptions, event.body, event.stamps, *self._age_of(event))))
         return True
+
+    def _begin_run(self) -> bool:
+        """Whether events may join a run, which ends with the next flush."""
+        channel = self._channel
+        if channel.is_full or channel.is_closing or self._ages is not None:
+            return False
+        channel.request_flush()
+        return True
+
+    def _send_run(self, subscriptions: Raw, bodies: list[bytes]) -> None:
+        send = self._channel.send
+        if len(bodies) == 1:
+            send(protocol.encode(Matched(subscriptions, bodies[0])))
+            return
+        size, first = 0, 0
+        for place, body in enumerate(bodies):
+            if size + len(body) > _MAX_RUN_BYTES and place > first:
+                send(protocol.encode(MatchedMany(subscriptions, tuple(bodies[first:place]))))
+                size, first = 0, place
+            size += len(body)
+        send(protocol.encode(MatchedMany(subscriptions, tuple(bodies[first:]))))
 
     def _send_batch(self, groups: EncodedGroups, batch: SharedBatch) -> bool:
         channel = self._channel

@@ -25,6 +25,7 @@ from palio.network.server.durable_consumers import DurableConsumer
 from palio.network.store.interface import MAX_READ_BYTES
 from palio.routing.client_messages import Complete, Confirm
 from palio.routing.durable_settings import DurableSettings
+from palio.routing.effects import Client
 from palio.routing.messages import Publish
 
 if TYPE_CHECKING:
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 # Confirmed events that may arrive after `block`: each publisher has a window of them, and so has each broker.
 _MAX_IN_FLIGHT_EVENTS: Final = 65_536
 NOT_COMPLETE: Final = "a durable subscription is not told of complete stretches: its events may come later"
+_MAX_RUN_EVENTS: Final = 4_096
 _MAX_STRETCHES: Final = 256  # complete ones of a queue, that wait behind its events
 
 
@@ -246,6 +248,7 @@ class DeliveryQueue:
 
 AnyQueue: TypeAlias = DeliveryQueue | DurableConsumer
 SendDirect: TypeAlias = Callable[[Raw, Publish], bool]
+SendRun: TypeAlias = Callable[[Raw, list[bytes]], None]
 
 
 class Delivered(NamedTuple):
@@ -269,33 +272,60 @@ class DeliveryPlan(NamedTuple):
     queues: tuple[DeliveryQueue, ...]
     numbers: tuple[tuple[int, ...], ...]  # of the subscriptions, by queue
     encoded_numbers: Raw | None  # of all subscriptions, as the wire has them; None where all have ended
+    run: EventRun
+
+
+class EventRun:
+    """Bodies of events that leave for the same subscriptions of a client, one after the other, in one message.
+
+    While there is `room`, a batch adds an event by appending it, without another look at the client: what decides
+    whether its events may leave was looked at when the run began, and a change ends it.
+    """
+
+    __slots__ = ("bodies", "client", "room")
+
+    def __init__(self, client: Client) -> None:
+        self.client = client
+        self.bodies: list[bytes] = []
+        self.room = 0  # events that may still join; 0 unless this is the present run of the client
 
 
 class ClientDelivery:
     """All delivery queues of one client. `send_direct` writes an event at once, or answers False where it cannot."""
 
     __slots__ = (
+        "_client",
         "_dropping",
         "_has_stretches",
         "_host",
         "_nonempty",
         "_on_over",
         "_queues",
+        "_running",
         "_sets",
+        "begin_run",
         "by_subscription",
         "is_cut",
+        "may_run",
         "send_batch",
         "send_direct",
+        "send_run",
     )
 
-    def __init__(self, host: Host, on_over: Callable[[DeliveryQueue], None]) -> None:
+    def __init__(self, host: Host, client: Client, on_over: Callable[[DeliveryQueue], None]) -> None:
         """`on_over` is called with a full queue whose policy is `block` or `disconnect`."""
         self.by_subscription: dict[str, AnyQueue] = {}
         self.is_cut = False  # the last call of `take` may have left events that could leave
         self.send_direct: SendDirect | None = None
         self.send_batch: SendBatch | None = None  # where the client takes batches of events
+        # Whether events may leave in runs; `begin_run` sees to it that `end_run` is called before the next write.
+        self.may_run = True
+        self.begin_run: Callable[[], bool] = lambda: False
+        self.send_run: SendRun = lambda numbers, bodies: None
+        self._running: DeliveryPlan | None = None
         self._queues: dict[AnyQueue, None] = {}
         self._host = host
+        self._client = client
         self._on_over = on_over
         self._sets: dict[str, DeliveryQueue] = {}
         self._nonempty: dict[AnyQueue, None] = {}  # those that may have events, in the order in which they got some
@@ -349,9 +379,13 @@ class ClientDelivery:
 
     def offer(self, names: tuple[str, ...], event: Publish) -> None:
         """Send an event for some subscriptions, or queue it; durable ones read it from their queue on disk instead."""
+        self.end_run()
         plan = self.plan(names)
-        if self.send_direct is not None and self._bypass(plan, event, self.send_direct):
-            return
+        if not any(queue.must_wait for queue in plan.queues):
+            if plan.encoded_numbers is None:
+                return  # all subscriptions have ended: nothing to send, and nothing to queue
+            if self._run(plan, event) or self._bypass(plan, plan.encoded_numbers, event):
+                return
         for queue, numbers in zip(plan.queues, plan.numbers, strict=True):
             self._put(queue, event, numbers)
 
@@ -363,14 +397,31 @@ class ClientDelivery:
             plan = self._host.delivery_plans.put(names, self._plan(names))
         return plan
 
-    def _bypass(self, plan: DeliveryPlan, event: Publish, send_direct: SendDirect) -> bool:
-        """Send an event at once, unless one of its subscriptions has to wait."""
+    def _run(self, plan: DeliveryPlan, event: Publish) -> bool:
+        """Begin a run with an event, which others of the same subscriptions may join until `end_run`."""
+        if event.stamps or not self.may_run or not self.begin_run():
+            return False
+        plan.run.bodies.append(event.body)
+        plan.run.room = min(_MAX_RUN_EVENTS, *(queue.credit or _MAX_RUN_EVENTS for queue in plan.queues)) - 1
+        self._running = plan
+        return True
+
+    def end_run(self) -> None:
+        """Send the events of the present run, if there is one: whatever comes next comes after them."""
+        plan = self._running
+        if plan is None or plan.encoded_numbers is None:
+            return
+        self._running = None
+        run = plan.run
+        run.room = 0
+        bodies, run.bodies = run.bodies, []
         for queue in plan.queues:
-            if queue.waiting or (queue.credit is not None and queue.credit <= 0):
-                return False
-        if plan.encoded_numbers is None:
-            return True  # all subscriptions have ended: nothing to send, and nothing to queue
-        if not send_direct(plan.encoded_numbers, event):
+            queue.count_direct(len(bodies))
+        self.send_run(plan.encoded_numbers, bodies)
+
+    def _bypass(self, plan: DeliveryPlan, numbers: Raw, event: Publish) -> bool:
+        """Send an event at once, where the connection takes it."""
+        if self.send_direct is None or not self.send_direct(numbers, event):
             return False
         for queue in plan.queues:
             queue.count_direct()
@@ -399,13 +450,14 @@ class ClientDelivery:
                     by_queue.setdefault(queue, []).append(queue.numbers[name])
         numbers = tuple(map(tuple, by_queue.values()))
         encoded = encode_numbers(tuple(chain.from_iterable(numbers))) if numbers else None
-        return DeliveryPlan(self, tuple(by_queue), numbers, encoded)
+        return DeliveryPlan(self, tuple(by_queue), numbers, encoded, EventRun(self._client))
 
     def take(self, most: int) -> list[Delivered]:
         """Remove queued events that may leave now; a queue that has room again unblocks the publishers.
 
         One call takes a few megabytes, so that the events of a slow connection stay in bounded queues.
         """
+        self.end_run()
         batch: list[Delivered] = []
         left_bytes = MAX_READ_BYTES
         self.is_cut = False
@@ -434,6 +486,7 @@ class ClientDelivery:
 
     def offer_stretch(self, stretch: Complete) -> None:
         """Send a complete stretch after the events that wait for its subscriptions."""
+        self.end_run()
         by_queue: dict[DeliveryQueue, list[str]] = {}
         for name in stretch.names:
             queue = self.by_subscription.get(name)

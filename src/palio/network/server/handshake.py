@@ -99,13 +99,15 @@ class Acceptor:
         self, connection: socket.socket, tls: CurrentTls | None, make_protocol: Callable[[], asyncio.Protocol]
     ) -> None:
         connect = asyncio.get_running_loop().connect_accepted_socket
-        if tls is None:
-            await connect(make_protocol, connection)
-            return
         try:
-            await connect(make_protocol, connection, ssl=tls.context, ssl_handshake_timeout=self._seconds)
+            if tls is None:
+                await connect(make_protocol, connection)
+            else:
+                await connect(make_protocol, connection, ssl=tls.context, ssl_handshake_timeout=self._seconds)
         except OSError as error:
             self.failures[_failure_kind(error)] += 1
+            if tls is None:  # of a TLS connection there is a transport, which closes it
+                connection.close()
 
     def _end_handshake(self, connection: socket.socket, handshake: asyncio.Task[None]) -> None:
         self._under_way.discard(handshake)

@@ -88,8 +88,11 @@ _MAX_BATCH_INPUTS: Final = 64
 # Backlog beyond which batches follow each other without reading from connections in between. One turn of the loop reads
 # over a thousand small requests from each connection: a fast sender would outpace the batches, and fill the memory.
 _MAX_BACKLOG_INPUTS: Final = 2_048
-# Batches whose deliveries leave in one write for each client, and the bytes of their events.
-_MAX_DEFERRED_BATCHES: Final = 16
+# Deliveries of several batches leave in one write for each client: of this many batches and, where these have few
+# deliveries for each of many clients, of those of some time. Both are bounded in the bytes of their events.
+_MIN_DEFERRED_BATCHES: Final = 16
+_MAX_DEFERRED_SECONDS: Final = 0.05
+_ENOUGH_DELIVERIES: Final = 32  # in one write, on average
 _MAX_TRIMMED_EVENTS: Final = 4_096  # of a standby's queue that are compared with what was acknowledged at the home
 _MAX_DEFERRED_BYTES: Final = 1024 * 1024
 
@@ -169,6 +172,8 @@ class Host:
         self._deferred: list[Channel] = []  # those that are flushed when there is no backlog any more
         self._deferred_batches = 0
         self._deferred_bytes = 0
+        self._deferred_since = 0.0
+        self._deliveries_before = 0
         self._timers: dict[str, asyncio.TimerHandle] = {}
         self._touched: dict[ClientEnd, None] = {}
         self.backpressure = Backpressure(self._answer, self.enqueue, self._end_batch, self.drops)
@@ -296,11 +301,13 @@ class Host:
         A write, and the wake-up of its reader, costs more than the event in it: with a thousand connections a batch
         has one event or two for each. Links are never deferred, since other brokers work on what they get meanwhile.
         """
+        if not self._deferred_batches:
+            self._deferred_since, self._deliveries_before = self.now(), self.counts["out"]
         self._deferred_batches += 1
         self._deferred_bytes += sum(map(_event_bytes, inputs))
         if (
             self._inputs
-            and self._deferred_batches < _MAX_DEFERRED_BATCHES
+            and (self._deferred_batches < _MIN_DEFERRED_BATCHES or self._has_short_writes())
             and self._deferred_bytes < _MAX_DEFERRED_BYTES
             and not self._closed
         ):
@@ -309,6 +316,12 @@ class Host:
         deferred, self._deferred = self._deferred, []
         for channel in deferred:
             channel.flush()
+
+    def _has_short_writes(self) -> bool:
+        """Whether what waits for the clients is a few deliveries for each of many, which may wait for more."""
+        deliveries, clients = self.counts["out"] - self._deliveries_before, len(self._deferred)
+        is_short = clients <= deliveries < _ENOUGH_DELIVERIES * clients
+        return is_short and self.now() - self._deferred_since < _MAX_DEFERRED_SECONDS
 
     def _call_after(self, handled: int) -> None:
         waiting, self._after_inputs = self._after_inputs, []
@@ -454,7 +467,14 @@ class Host:
     def _deliver(self, effect: Deliver) -> None:
         event = effect.event
         self.counts["out"] += len(effect.clients)
+        plans = {} if event.stamps else self.delivery_plans.entries
         for client, names in effect.clients:
+            # The common case first, without a call: the event joins others that leave for the same subscriptions.
+            entry = plans.get(id(names))
+            if entry is not None and (run := entry[1].run).room and run.client == client:
+                run.room -= 1
+                run.bodies.append(event.body)
+                continue
             end = self.clients.get(client)
             if end is None:
                 self.drops["client not connected"] += 1

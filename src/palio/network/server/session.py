@@ -139,7 +139,7 @@ class Session:
         self.peer = ""  # address of the client
         self.instance = ""  # by which a client is known over its connections; empty where it has none
         self.acknowledges_later = False  # its next session acknowledges what this one got
-        self.delivery = ClientDelivery(self._host, self._on_queue_over)
+        self.delivery = ClientDelivery(self._host, client, self._on_queue_over)
         self.queues = self.delivery.by_subscription
         self.on_ready: Callable[[], None] = self._wake
         self.on_end: Callable[[PalioError], None] = lambda reason: self._wake()
@@ -335,6 +335,8 @@ class Session:
     def _apply_grants(self, principal: Principal) -> None:
         self.principal = principal
         self.may_receive_all = principal.may_subscribe == Filter.everything
+        self.delivery.may_run = self.may_receive_all  # otherwise each event is looked at
+        self.delivery.end_run()
         self._receive_grant = None  # made again when the next batch needs it
         self.publications.configure(principal, self._limits, self._flow)
 
