@@ -164,4 +164,4 @@ def test_only_unusable_rows_make_an_empty_index(spark: SparkSession, events: Dat
     assert len(wants.refused) == 120
     assert match(events, wants, columns=["number"]).count() == 0
     with pytest.raises(InvalidSubscription, match=r"(?s)value should stand.* \(and 119 more\)"):
-        match(events, frame, on_error="fail", plan="broadcast")
+        match(events, frame, on_error="fail", plan="broadcast").count()

@@ -123,12 +123,18 @@ class MappingChoice:
         )
 
 
+def check_mapping(name: str) -> None:
+    """Refuse the name of no mapping."""
+    if name not in MAPPINGS:
+        raise PipelineError(f"there is no mapping {name!r}; there are {', '.join(MAPPINGS)}")
+
+
 def choose_mapping(
     samples: Samples, total: int, buckets: int, most_in_bucket: float, mapping: str | None = None
 ) -> MappingChoice:
     """The cheapest choice for `total` subscriptions in about `buckets` buckets of at most `most_in_bucket` each."""
-    if mapping is not None and mapping not in MAPPINGS:
-        raise PipelineError(f"there is no mapping {mapping!r}; there are {', '.join(MAPPINGS)}")
+    if mapping is not None:
+        check_mapping(mapping)
     trials = _MappingTrials(samples, total, buckets, most_in_bucket)
     found = [trials.measure(each) for each in trials.candidates(mapping)]
     if not found:

@@ -6,8 +6,11 @@ as a column that is missing, are checked where they are used.
 
 from __future__ import annotations
 
+import sys
+import warnings
 from collections.abc import Mapping, Sequence, Set
 from datetime import timedelta
+from types import FrameType
 from typing import Any, Final
 
 from palio.errors import PipelineError
@@ -60,6 +63,16 @@ def check_trigger(trigger: Any) -> None:
             f"trigger is one of Spark's, such as {{'processingTime': '1 second'}} or {{'availableNow': True}}, "
             f"not {_shown(trigger)}"
         )
+
+
+def warn_caller(message: str) -> None:
+    """Show a warning at the line that called Palio, or a method of PySpark that did."""
+    libraries = ("palio", "pyspark")
+    frame: FrameType | None = sys._getframe(1)
+    level = 2
+    while frame is not None and frame.f_globals.get("__name__", "").partition(".")[0] in libraries:
+        frame, level = frame.f_back, level + 1
+    warnings.warn(message, stacklevel=level)
 
 
 def _shown(given: Any) -> str:

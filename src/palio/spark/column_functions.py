@@ -166,7 +166,7 @@ def _check_paths(paths: Sequence[Path], matcher: Matcher, case_sensitive: bool) 
         known.add(found)
     wanted = ((name, _as_found(split_path(name), case_sensitive)) for name in sorted(matcher.attributes))
     absent = [name for name, path in wanted if not any(path[:size] in known for size in range(1, len(path) + 1))]
-    warn_about_missing_columns(absent, matcher, _NOT_GIVEN_WARNING, stacklevel=5)
+    warn_about_missing_columns(absent, matcher, _NOT_GIVEN_WARNING)
     return absent
 
 

@@ -17,7 +17,6 @@ skeletons a hundred are parsed. Conditions in other languages than SQL keep the 
 from __future__ import annotations
 
 import re
-import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -46,6 +45,7 @@ from palio.languages.sql.skeletons import LITERAL, split_conjuncts, split_litera
 from palio.matching.columnar.split_texts import SplitTexts, chunks
 from palio.matching.matcher import Matcher
 from palio.matching.subscription import Subscription, Subscriptions, Want
+from palio.spark.argument_checks import warn_caller
 from palio.spark.attributes import (
     LOCAL_TARGET,
     MAX_NAMED,
@@ -287,13 +287,10 @@ class ImplicitCasts:
         }
 
 
-def warn_about_type_conflicts(casts: ImplicitCasts, stacklevel: int = 3) -> None:
-    """Warn of conditions that Spark refuses by the types of columns; here they are NULL where the types meet.
-
-    The warning is shown at the caller of the public function; that is `stacklevel` calls away.
-    """
+def warn_about_type_conflicts(casts: ImplicitCasts) -> None:
+    """Warn of conditions that Spark refuses by the types of columns; here they are NULL where the types meet."""
     if casts.conflicts:
-        warnings.warn(type_conflict_message(casts.conflicts), stacklevel=stacklevel)
+        warn_caller(type_conflict_message(casts.conflicts))
 
 
 def type_conflict_message(conflicts: Mapping[str, str]) -> str:

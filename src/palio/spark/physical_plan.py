@@ -24,10 +24,12 @@ import pyarrow as pa
 from palio.errors import PipelineError
 from palio.matching.matcher import Matcher
 from palio.matching.subscription_screening import add_usable
-from palio.peers.mapping_choice import MappingChoice, Samples, choose_mapping
+from palio.peers.mapping_choice import MappingChoice, Samples, check_mapping, choose_mapping
+from palio.spark.attributes import is_case_sensitive
 from palio.spark.projection import Projection, select_by_place
 from palio.spark.record_batches import is_flat, read_events, sanitize_batch
 from palio.spark.shared_index import is_connect
+from palio.spark.subscription_columns import choose_from_schema, resolve_columns
 from palio.spark.subscription_frame import (
     SubscriptionFrame,
     decode_rows,
@@ -36,7 +38,8 @@ from palio.spark.subscription_frame import (
     index_bytes,
     normalize,
 )
-from palio.spark.subscriptions import OnError, Wants, check_on_error, open_frame
+from palio.spark.subscription_log import SubscriptionLog
+from palio.spark.subscriptions import SAVED_INDEX_SUFFIX, OnError, Wants, open_frame
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -74,6 +77,29 @@ class Rendezvous:
 Plan: TypeAlias = Literal["auto", "broadcast", "rendezvous"] | Rendezvous
 
 
+def check_plan(plan: Any) -> None:
+    """Refuse what is no plan, or one by a mapping that there is not."""
+    if not isinstance(plan, Rendezvous) and plan not in ("auto", "broadcast", "rendezvous"):
+        raise PipelineError(f"plan is 'auto', 'broadcast', 'rendezvous' or a Rendezvous, not {plan!r}")
+    if isinstance(plan, Rendezvous) and plan.mapping is not None:
+        check_mapping(plan.mapping)
+
+
+def must_be_read(spark: SparkSession, source: Any, columns: Sequence[str]) -> bool:
+    """Whether subscriptions are rows of Spark or in files, and not in memory or in a saved index.
+
+    Refuses a DataFrame that has not the columns of subscriptions, or not these. Looks into no file.
+    """
+    if isinstance(source, str | Path):
+        address = str(source)
+        # What is nowhere is left to the reader, to be refused at once.
+        return not address.endswith(SAVED_INDEX_SUFFIX) and ("://" in address or Path(address).exists())
+    if hasattr(source, "toArrow"):
+        choose_from_schema(resolve_columns(source).schema, columns, is_case_sensitive(spark))
+        return True
+    return isinstance(source, SubscriptionLog)
+
+
 def gather_for_plan(
     spark: SparkSession,
     source: Any,
@@ -87,9 +113,6 @@ def gather_for_plan(
 
     `columns` are those of the subscriptions' columns that the frame has for the matches.
     """
-    if not isinstance(plan, Rendezvous) and plan not in ("auto", "broadcast", "rendezvous"):
-        raise PipelineError(f"plan is 'auto', 'broadcast', 'rendezvous' or a Rendezvous, not {plan!r}")
-    check_on_error(on_error)
     if isinstance(source, str | Path):
         rows = open_frame(spark, str(source))
         source = source if rows is None else rows

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import logging
 import re
-import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -26,7 +25,7 @@ from palio.files import read_subscriptions
 from palio.matching.matcher import Matcher
 from palio.matching.subscription import Subscription, Subscriptions, Want
 from palio.matching.subscription_screening import add_usable
-from palio.spark.argument_checks import kind_of
+from palio.spark.argument_checks import kind_of, warn_caller
 from palio.spark.projection import column, session_zone
 from palio.spark.subscription_columns import FIELDS, NAME_FIELDS, as_text, needed_columns, resolve_columns
 
@@ -325,7 +324,7 @@ def _collect(
     if isinstance(source, SubscriptionLog):
         if source.staged:
             changes = f"{source.staged:,} change{'' if source.staged == 1 else 's'} of the subscription log"
-            warnings.warn(f"{changes} {source.path} are not committed and do not count: call commit()", stacklevel=5)
+            warn_caller(f"{changes} {source.path} are not committed and do not count: call commit()")
         source = source.at()
     if hasattr(source, "toArrow"):
         _read_rows(source, collector, columns, count)
@@ -368,7 +367,7 @@ def _check_given(subscriptions: Any) -> None:
 
 def open_frame(spark: SparkSession, source: str) -> DataFrame | None:
     """The DataFrame of a table or of a folder of Parquet files; None for files that are read line by line."""
-    if _is_table(spark, source):
+    if is_table(spark, source):
         return spark.table(source)
     return spark.read.parquet(source) if is_parquet_folder(source) else None
 
@@ -394,7 +393,7 @@ def read_files(paths: Iterable[str], timezone: str) -> Wants:
     return collector.gather()
 
 
-def _is_table(spark: SparkSession, name: str) -> bool:
+def is_table(spark: SparkSession, name: str) -> bool:
     if not _may_be_table(name):
         return False
     try:

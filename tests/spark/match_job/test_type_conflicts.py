@@ -97,8 +97,9 @@ def test_a_match_warns(spark: SparkSession, events: DataFrame, plan: Any) -> Non
         match(events, wants(BAD, "qty > 0"), plan=plan)
     assert caught[0].filename == __file__
     rows = spark.createDataFrame([(each, each) for each in (BAD, "qty > 0")], "id string, where string")
-    with pytest.warns(UserWarning, match=TYPE_CONFLICT_WARNING):
-        match(events, rows, plan=plan)
+    with pytest.warns(UserWarning, match=TYPE_CONFLICT_WARNING) as caught:
+        match(events, rows, plan=plan).select("subscription_id")
+    assert caught[0].filename == __file__
     known = Wants.read(spark, wants(BAD))
     for _ in range(2):  # the second time with the answers of the first
         with pytest.warns(UserWarning, match=MESSAGE):
