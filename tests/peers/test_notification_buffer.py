@@ -104,7 +104,7 @@ def test_holding_back_changes_when_notifications_come_and_not_which(
     at_once, _ = delivered()
     later, net = delivered(buffer=held_back[0], collects=held_back[1])
     assert later == at_once
-    assert all(not len(peer._buffer) for peer in net._peers.values())
+    assert all(not len(peer._notifier) for peer in net._peers.values())
 
 
 def _schedule(seed: int, **choices: Any) -> ChordNetwork:

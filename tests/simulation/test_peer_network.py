@@ -374,4 +374,4 @@ def test_a_contact_that_is_gone_leaves_a_newcomer_waiting_with_one_request() -> 
     net.run(30.0)
     peer = net._peers[net._positions[newcomer]]
     assert not peer.membership.is_member
-    assert not peer._requests
+    assert not len(peer._casts)

@@ -19,7 +19,7 @@ from palio.peers.communities.overlays import OVERLAYS, Overlay
 from palio.peers.communities.settings import CommunitySettings
 from palio.peers.key_space import KeySpace
 from palio.peers.mapping_choice import MappingChoice, choose_ring_mapping
-from palio.peers.peer import PeerSettings
+from palio.peers.peer_context import PeerSettings
 from palio.peers.rendezvous_mappings import ANY_ATTRIBUTE, mapping_of
 from palio.peers.ring import Ring
 from palio.routing import codec
