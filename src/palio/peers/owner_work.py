@@ -199,7 +199,7 @@ class OwnerWork:
             self._notifier.notify(subscriber, Notification(number, (id,), kept.event))
 
     def _on_released(self, pair: tuple[str, str]) -> None:
-        self._context.store.kept.remove((pair,))
+        self._context.store.kept.release((pair,))
         for each in self._replication.holders(()):
             self._context.send(each, Released((pair,)))
         if not any(id == pair[0] for id, _ in self._releasing.values()):

@@ -91,7 +91,7 @@ class Replication:
                 context.store.replace(arc, message.interests, context.now)
                 context.store.kept.replace(arc, message.kept)
             case Released():
-                context.store.kept.remove(message.pairs)
+                context.store.kept.release(message.pairs)
 
     def _on_digest(self, sender: int, message: Digest) -> None:
         context = self._context
