@@ -20,7 +20,7 @@ from palio.peers.peer import Peer
 from palio.peers.rendezvous_mappings import MAPPINGS, Arc, SelectiveAttribute
 from palio.peers.ring import Ring
 from palio.simulation.peer_network import ChordNetwork
-from tests.simulation.test_peer_network import condition, event
+from tests.simulation.test_peer_network import bring_back, condition, event
 
 NODES = range(0, 64, 4)
 
@@ -121,11 +121,7 @@ def _schedule(seed: int, **choices: Any) -> ChordNetwork:
             net.run(random.random())
         for each in doomed:  # some notifications are held back at them, or go to them
             net.crash(each)
-        net.run()
-        net.run(15.0)
-        for each in doomed:
-            net.restart(each)
-        net.run(15.0)
+        bring_back(net, doomed)
     net.run()
     net.run(60.0)
     return net

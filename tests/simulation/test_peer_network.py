@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 from random import Random
 from typing import Any
@@ -47,6 +48,15 @@ def populated(
     net.run()
     assert not net.failures
     return net, random
+
+
+def bring_back(net: ChordNetwork, crashed: Iterable[int]) -> None:
+    """Let the ring be repaired, and peers that crashed come back."""
+    net.run()
+    net.run(15.0)
+    for each in crashed:
+        net.restart(each)
+    net.run(15.0)
 
 
 def check_ring(net: ChordNetwork) -> None:
