@@ -68,6 +68,7 @@ def test_a_ring_serves_clients_as_a_broker_does_also_when_peers_are_killed() -> 
                 assert (await anext(stream))["price"] == 120
             code, out, said = await asyncio.to_thread(command, "status", "--connect", urls[1])
             assert code == 0, said
+            assert out.startswith("peer ")
             assert "Ring" in out
             assert "any-attribute, 3 replicas" in out
             async with palio.connect(urls[0]) as client, client.subscribe("n >= 0") as stream:
