@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from palio.errors import InvalidArgument
-from palio.peers.rendezvous_mappings import MAPPINGS
+from palio.peers.rendezvous_mappings import ANY_ATTRIBUTE, MAPPINGS
 from palio.simulation import Network
 from palio.simulation.peer_network import ChordNetwork
 
@@ -110,7 +110,7 @@ def test_peers_deliver_what_brute_force_finds(mapping: str, seed: int) -> None:
 
 
 @pytest.mark.deep
-@pytest.mark.parametrize("mapping", MAPPINGS)
+@pytest.mark.parametrize("mapping", [*MAPPINGS, ANY_ATTRIBUTE])
 def test_peers_deliver_what_brute_force_finds_for_a_thousand_seeds(mapping: str) -> None:
     for seed in range(1_000, 2_000):
         net, random = populated(random_size := 1 + seed % 60, mapping, seed)
