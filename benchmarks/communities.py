@@ -2,6 +2,7 @@
 
     python benchmarks/communities.py                              100 and 1,000 peers, about a minute
     python benchmarks/communities.py --sizes 100 1000 10000       some minutes, less than 400 MB
+    python benchmarks/communities.py --overlay tree --sizes 1000 10000 50000      the source's sizes
     python benchmarks/communities.py --xpath                      patterns and documents of NITF, where its schema is
 
 Every peer has one subscription, of which a quarter wants an average event, and events are published by members that
@@ -124,6 +125,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--sizes", type=int, nargs="+", default=[100, 1_000], metavar="PEERS")
     parser.add_argument("--events", type=int, default=40)
+    parser.add_argument("--overlay", choices=("tree", "graph"), help="only these")
     parser.add_argument("--xpath", action="store_true", help="patterns and documents of NITF")
     parser.add_argument("--json", action="store_true", help="print JSON instead of the tables")
     given = parser.parse_args(arguments)
@@ -133,6 +135,7 @@ def main(arguments: list[str] | None = None) -> int:
     rows = [
         measure(name, claim, choices, peers, given.events, schema)
         for name, claim, choices in CHOICES
+        if given.overlay is None or name.startswith(given.overlay)
         for peers in given.sizes
     ]
     if given.json:

@@ -28,9 +28,9 @@ PUBLIC = {
 }  # fmt: skip
 PUBLIC_OF_SPARK = {
     "DeltaSink", "Estimate", "HttpSink", "NatsSink", "NatsSource", "PalioSink", "PalioSource", "ParquetSink",
-    "ProgressListener", "Refused", "Rendezvous", "SubscriptionLog", "Wants", "annotate", "backfill", "covering",
-    "estimate", "generate", "match", "matches", "matching_function", "open_session", "progress", "read_documents",
-    "register", "stream", "sweep", "synopsis",
+    "ProgressListener", "Refused", "Rendezvous", "RingPlan", "SubscriptionLog", "Wants", "annotate", "backfill",
+    "covering", "estimate", "generate", "match", "matches", "matching_function", "open_session", "progress",
+    "read_documents", "register", "ring_plan", "stream", "sweep", "synopsis",
 }  # fmt: skip
 
 

@@ -14,6 +14,7 @@ from click.testing import CliRunner
 
 from palio.cli.main import palio
 from palio.workloads import mix
+from tests.network.processes import Peer, command, running
 
 pytestmark = pytest.mark.spark
 
@@ -43,6 +44,36 @@ def test_estimate(tmp_path: Path) -> None:
     check_page(tmp_path, "how often price &gt;= 90?", "Share of events", "Fires with", "Time")
     for fact in ["fires with", "dear", "rate", "with 0.95 between", "expected", "of the 5,000 in archive.parquet"]:
         assert fact in ended.stdout
+
+
+def test_a_peer_founds_the_ring_that_was_planned_for_an_archive(tmp_path: Path) -> None:
+    prices = pa.table({"price": [n % 100 for n in range(2_000)]})
+    pyarrow.parquet.write_table(prices, tmp_path / "archive.parquet")
+    lines = [json.dumps({"id": f"x{n}", "where": f"price BETWEEN {n} AND {n + 2}"}) for n in range(90)]
+    (tmp_path / "wants.jsonl").write_text("\n".join(lines))
+    ended = run(
+        "ring", "wants.jsonl", "--over", "archive.parquet", "--peers", "20", "--out", "ring.plan", folder=tmp_path
+    )
+    assert ended.returncode == 0, ended.stderr
+    shown = " ".join(ended.stdout.split())
+    assert "matches 2.70 of 90 subscriptions" in shown
+    assert "2,000 of 2,000 events" in shown
+    plan = str(tmp_path / "ring.plan")
+    with running(Peer("--plan", plan, "--replicas", "2")) as peer:
+        assert isinstance(peer, Peer)
+        code, out, said = command("status", "--json", "--connect", peer.url)
+        assert code == 0, said
+        ring = json.loads(out)["ring"]
+        assert ring["mapping"] in shown
+        assert ring["replicas"] == 2
+    for arguments, reason in (
+        (("--plan", plan, "--join", "127.0.0.1:1"), "takes its description"),
+        (("--plan", plan, "--peers", "5"), "a plan has that already; leave --peers out"),
+        (("--plan", str(tmp_path / "wants.jsonl")), "this is no plan of `palio spark ring`"),
+    ):
+        code, _, said = command("peer", "--data", "none", *arguments)
+        assert code == 2
+        assert reason in " ".join(said.split())
 
 
 def test_covering(tmp_path: Path) -> None:

@@ -48,6 +48,17 @@ def test_the_oldest_go_first_where_there_is_no_room() -> None:
     assert [each.event["n"] for each in small.of("desk")] == [3, 4]
 
 
+def test_what_a_subscriber_has_is_not_brought_back_by_an_old_copy() -> None:
+    store, pair = KeptEvents(KEYS), ("desk", identity(kept(1).event))
+    store.add((kept(1), kept(1, "other")))
+    store.release((pair,))
+    store.add((kept(1), kept(1, "other")))
+    assert not store.has("desk")
+    assert store.has("other")
+    store.release(("desk", str(number)) for number in range(20_000))
+    assert len(store._released) < 20_000
+
+
 def test_events_are_kept_once_and_apart_by_subscription_and_source() -> None:
     store = KeptEvents(KEYS)
     store.add((kept(1), kept(1), kept(1, "other"), Kept("desk", Event({"n": 1}, id="1", source="s"), Key(0, 0))))

@@ -15,7 +15,7 @@ from palio.peers.messages import Effect, Notification, Send, Shed
 from palio.peers.peer import Peer
 from palio.peers.rendezvous_mappings import MAPPINGS
 from palio.simulation.peer_network import ChordNetwork
-from tests.simulation.test_peer_network import check_ring, condition, event, is_ideal
+from tests.simulation.test_peer_network import bring_back, check_ring, condition, event, is_ideal
 
 
 class _Counted(ChordNetwork):
@@ -85,11 +85,7 @@ def shedding_schedule(seed: int, **choices: Any) -> _Counted:
         for _ in range(10):
             net.publish(random.choice(steady), event(random))
             net.run(0.05)
-        net.run()
-        net.run(15.0)
-        for each in doomed:
-            net.restart(each)
-        net.run(15.0)
+        bring_back(net, doomed)
     net.run()
     net.run(60.0)
     return net

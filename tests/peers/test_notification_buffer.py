@@ -20,7 +20,7 @@ from palio.peers.peer import Peer
 from palio.peers.rendezvous_mappings import MAPPINGS, Arc, SelectiveAttribute
 from palio.peers.ring import Ring
 from palio.simulation.peer_network import ChordNetwork
-from tests.simulation.test_peer_network import condition, event
+from tests.simulation.test_peer_network import bring_back, condition, event
 
 NODES = range(0, 64, 4)
 
@@ -104,7 +104,7 @@ def test_holding_back_changes_when_notifications_come_and_not_which(
     at_once, _ = delivered()
     later, net = delivered(buffer=held_back[0], collects=held_back[1])
     assert later == at_once
-    assert all(not len(peer._buffer) for peer in net._peers.values())
+    assert all(not len(peer._notifier) for peer in net._peers.values())
 
 
 def _schedule(seed: int, **choices: Any) -> ChordNetwork:
@@ -121,11 +121,7 @@ def _schedule(seed: int, **choices: Any) -> ChordNetwork:
             net.run(random.random())
         for each in doomed:  # some notifications are held back at them, or go to them
             net.crash(each)
-        net.run()
-        net.run(15.0)
-        for each in doomed:
-            net.restart(each)
-        net.run(15.0)
+        bring_back(net, doomed)
     net.run()
     net.run(60.0)
     return net

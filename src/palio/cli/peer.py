@@ -29,6 +29,7 @@ MAPPING_NAMES: Final = ("auto", "any-attribute", "attribute-split", "key-space-s
 OVERLAY_NAMES: Final = ("containment", "similarity")
 _RING_OPTIONS: Final = ("replicas", "buffer", "collect", "shed-above")  # that all peers of a ring share
 _DEFAULT_PORT: Final = 7421
+_DEFAULT_PEERS: Final = 100
 _DEFAULT_DATA: Final = "palio-peer"
 _MAX_READ_SAMPLES: Final = 100_000  # of a file; an even draw of them describes the ring
 
@@ -45,8 +46,10 @@ _MAX_READ_SAMPLES: Final = 100_000  # of a file; an even draw of them describes 
               help="Sample of events, for a ring or an overlay that is founded.")  # fmt: skip
 @click.option("--subscriptions", type=_SAMPLES, metavar="FILE",
               help="Sample of subscriptions, for a ring that is founded.")  # fmt: skip
-@click.option("--peers", type=click.IntRange(1, 10**9), default=100, show_default=True,
-              help="About how many peers a ring that is founded will have.")  # fmt: skip
+@click.option("--peers", type=click.IntRange(1, 10**9),
+              help="About how many peers a ring that is founded will have.  [default: 100]")  # fmt: skip
+@click.option("--plan", type=_FILE, metavar="FILE",
+              help="Found the ring that `palio spark ring` planned for an archive.")  # fmt: skip
 @click.option("--replicas", type=click.IntRange(1, 64),
               help="Peers that store each subscription, of a ring that is founded; fewer crashes at once lose "
                    "nothing.  [default: 3]")  # fmt: skip
@@ -85,6 +88,7 @@ def peer(config: Path | None, **given: Any) -> None:
       palio peer
       palio peer --listen palio://:7422 --join 127.0.0.1:7421 --data ./second
       palio peer --mapping auto --events sample.jsonl --subscriptions wanted.csv --peers 500
+      palio peer --plan ring.plan
       palio peer --mapping containment
       palio publish '{"price": 120}' --connect palio://127.0.0.1:7422
     """
@@ -129,6 +133,14 @@ def _ring_settings(given: dict[str, Any]) -> RingSettings:
     contacts = tuple(Address.parse(each if "://" in each else f"{scheme}://{each}") for each in given["contacts"])
     samples = [given[name] for name in ("events", "subscriptions") if given[name] is not None]
     mapping = given["mapping"]
+    if given["plan"] is not None:
+        said = [name for name in ("events", "subscriptions", "peers") if given[name]]
+        if contacts:
+            raise InvalidArgument(
+                "a plan describes a ring that is founded; a peer that joins one takes its description"
+            )
+        if mapping != "auto" or said:
+            raise InvalidArgument(f"a plan has that already; leave --{said[0] if said else 'mapping'} out")
     if contacts and samples:
         raise InvalidArgument("samples describe a ring that is founded; a peer that joins one takes its description")
     if mapping in MAPPING_NAMES[2:] and not contacts and not samples:
@@ -152,23 +164,37 @@ def _ring_settings(given: dict[str, Any]) -> RingSettings:
 
 def _describe(given: dict[str, Any]) -> RingDescription:
     """The description of a ring that this peer founds."""
+    from msgspec.structs import replace
+
     from palio.peers.ring_description import plan_ring
 
-    conditions = (
-        [] if given["subscriptions"] is None else list(islice(_conditions(given["subscriptions"]), _MAX_READ_SAMPLES))
-    )
-    events = [] if given["events"] is None else list(islice(_events(given["events"]), _MAX_READ_SAMPLES))
-    mapping = None if given["mapping"] == "auto" else given["mapping"]
-    return plan_ring(
-        conditions,
-        events,
-        given["peers"],
-        mapping=mapping,
-        replicas=given["replicas"] or 3,
+    if given["plan"] is None:
+        wanted, sample = given["subscriptions"], given["events"]
+        conditions = [] if wanted is None else list(islice(_conditions(wanted), _MAX_READ_SAMPLES))
+        events = [] if sample is None else list(islice(_events(sample), _MAX_READ_SAMPLES))
+        mapping = None if given["mapping"] == "auto" else given["mapping"]
+        found = plan_ring(conditions, events, given["peers"] or _DEFAULT_PEERS, mapping=mapping)
+    else:
+        found = _read_plan(given["plan"])
+    return replace(
+        found,
+        replicas=given["replicas"] or found.replicas,
         buffer=given["buffer"] or 0.0,
         collects=given["collect"],
         shed_above=given["shed_above"] or 0,
     )
+
+
+def _read_plan(path: Path) -> RingDescription:
+    from palio.errors import InputError, PalioError
+    from palio.peers.ring_description import decode_description
+
+    try:
+        found: RingDescription = decode_description(path.read_bytes())
+        found.key_space()
+    except (OSError, PalioError) as error:
+        raise InputError(str(path), f"this is no plan of `palio spark ring`: {error}") from None
+    return found
 
 
 def _conditions(path: Path) -> Iterator[Filter]:

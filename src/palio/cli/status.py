@@ -55,11 +55,13 @@ def status(place: BrokerLocation, as_json: bool, slowest: bool) -> None:
 def _print(console: Console, found: dict[str, Any]) -> None:
     network = found["network"]
     advertised = ", advertisements" if network["advertisements"] else ""
-    console.print(f"broker {found['node']}, palio {found['version']}", style="title")
+    is_peer = "ring" in found  # one that has no neighbours, but others on a ring or an overlay, which is shown below
+    console.print(f"{'peer' if is_peer else 'broker'} {found['node']}, palio {found['version']}", style="title")
+    routed = f"{network['propagation']} propagation, {network['forwarding']} forwarding{advertised}"
     rows = [
         ("listens at", ", ".join(found["addresses"])),
         ("runs for", f"{terminal.duration(found['uptime'])}, in its life number {found['incarnation']:,}"),
-        ("network", f"{network['propagation']} propagation, {network['forwarding']} forwarding{advertised}"),
+        *([] if is_peer else [("network", routed)]),
         ("confirmed events", _SAFETY_MEANING[found["safety"]]),
         ("subscriptions", f"{found['subscriptions']:,}"),
         ("events", _rates(found["rates"])),

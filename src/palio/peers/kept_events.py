@@ -3,6 +3,9 @@
 They are stored like interests: by the owner of the key under which event and subscription met, with copies at its
 successors, and they move with the arc. A subscription that its peer renews gets them. Memory is bounded; what does not
 fit is dropped, the oldest first, and counted.
+
+What a subscriber has is remembered for a while: a node that had a copy before others joined in front of it was not
+told, and would bring it back when it has copies of the arc again.
 """
 
 from __future__ import annotations
@@ -18,6 +21,7 @@ from palio.routing import codec
 
 MAX_KEPT_BYTES: Final = 64 * 1024 * 1024  # at one peer, copies included
 MAX_KEPT_EVENTS: Final = 100_000
+_MAX_RELEASED_EVENTS: Final = 16_384  # that are remembered
 
 Pair = tuple[str, str]  # ids of a subscription and of an event
 
@@ -33,6 +37,7 @@ class KeptEvents:
         self._all: OrderedDict[Pair, tuple[Kept, int, int]] = OrderedDict()
         self._by_subscription: dict[str, dict[str, Kept]] = {}
         self._bytes = 0
+        self._released: OrderedDict[Pair, None] = OrderedDict()
 
     def __len__(self) -> int:
         return len(self._all)
@@ -40,7 +45,7 @@ class KeptEvents:
     def add(self, kept: Iterable[Kept]) -> None:
         for each in kept:
             pair = each.id, identity(each.event)
-            if pair in self._all:
+            if pair in self._all or pair in self._released:
                 continue
             size = len(codec.encode_event(each.event))
             self._all[pair] = each, self._keys.position_of(each.key), size
@@ -59,6 +64,14 @@ class KeptEvents:
                 del own[pair[1]]
                 if not own:
                     del self._by_subscription[pair[0]]
+
+    def release(self, pairs: Iterable[Pair]) -> None:
+        """Drop what subscribers have, and keep it no more."""
+        for pair in pairs:
+            self.remove((pair,))
+            self._released[pair] = None
+            if len(self._released) > _MAX_RELEASED_EVENTS:
+                self._released.popitem(last=False)
 
     def of(self, id: str) -> Iterator[Kept]:
         """What waits for a subscription, the oldest first."""

@@ -100,7 +100,8 @@ class Samples:
 class MappingChoice:
     """A mapping with its buckets, and the mean copies of an event and of a subscription.
 
-    `spread` is the ratio of actual to requested buckets; `fits` is set where every bucket is within its bound.
+    `spread` is the ratio of actual to requested buckets; `fits` is set where every bucket is within its bound; an event
+    counts as `event_weight` subscriptions.
     """
 
     mapping: KeyMapping
@@ -109,11 +110,13 @@ class MappingChoice:
     subscription_copies: float
     spread: float = 1.0
     fits: bool = True
+    event_weight: float = 1.0
 
     @property
     def cost(self) -> tuple[bool, float]:
         """Fitting choices first; then by the copies shuffled, weighted by the lack of parallelism."""
-        return not self.fits, (self.event_copies + self.subscription_copies) / min(1.0, self.spread)
+        copies = self.event_weight * self.event_copies + self.subscription_copies
+        return not self.fits, copies / min(1.0, self.spread)
 
     def __str__(self) -> str:
         keyed = ", ".join(self.mapping.histograms) or "nothing"
@@ -130,33 +133,41 @@ def check_mapping(name: str) -> None:
 
 
 def choose_mapping(
-    samples: Samples, total: int, buckets: int, most_in_bucket: float, mapping: str | None = None
+    samples: Samples,
+    total: int,
+    buckets: int,
+    most_in_bucket: float,
+    mapping: str | None = None,
+    event_weight: float = 1.0,
 ) -> MappingChoice:
     """The cheapest choice for `total` subscriptions in about `buckets` buckets of at most `most_in_bucket` each."""
     if mapping is not None:
         check_mapping(mapping)
-    trials = _MappingTrials(samples, total, buckets, most_in_bucket)
+    trials = _MappingTrials(samples, total, buckets, most_in_bucket, event_weight)
     found = [trials.measure(each) for each in trials.candidates(mapping)]
     if not found:
         raise PipelineError(f"no subscription has a condition that {mapping} could key by; leave the mapping open")
     return min(found, key=lambda each: each.cost)
 
 
-def choose_ring_mapping(conditions: Sequence[Filter], events: Sequence[Event], peers: int) -> MappingChoice | None:
+def choose_ring_mapping(
+    conditions: Sequence[Filter], events: Sequence[Event], peers: int, event_weight: float = 1.0
+) -> MappingChoice | None:
     """The cheapest choice for a ring of about so many peers, by the copies of an event and of a subscription, as for a
-    join; None without samples of both."""
+    join; None without samples of both. There are `event_weight` events for each time that a subscription is sent."""
     if not conditions or not events:
         return None
     samples = Samples([Condition(each) for each in conditions], {}, len(events), events)
-    return choose_mapping(samples, len(conditions), max(2, peers), len(conditions))
+    return choose_mapping(samples, len(conditions), max(2, peers), len(conditions), event_weight=event_weight)
 
 
 class _MappingTrials:
-    def __init__(self, samples: Samples, total: int, buckets: int, most_in_bucket: float) -> None:
+    def __init__(self, samples: Samples, total: int, buckets: int, most_in_bucket: float, event_weight: float) -> None:
         self._samples = samples
         self._total = total
         self._buckets = buckets
         self._most = most_in_bucket
+        self._event_weight = event_weight
         self._scales: dict[tuple[str, int], Histogram] = {}
 
     def candidates(self, wanted: str | None) -> Iterator[KeyMapping]:
@@ -229,4 +240,5 @@ class _MappingTrials:
             copies / sampled,
             placement.buckets / self._buckets,
             share <= self._most,
+            self._event_weight,
         )

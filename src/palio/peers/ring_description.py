@@ -18,8 +18,8 @@ from palio.filters.filter import Filter
 from palio.peers.communities.overlays import OVERLAYS, Overlay
 from palio.peers.communities.settings import CommunitySettings
 from palio.peers.key_space import KeySpace
-from palio.peers.mapping_choice import choose_ring_mapping
-from palio.peers.peer import PeerSettings
+from palio.peers.mapping_choice import MappingChoice, choose_ring_mapping
+from palio.peers.peer_context import PeerSettings
 from palio.peers.rendezvous_mappings import ANY_ATTRIBUTE, mapping_of
 from palio.peers.ring import Ring
 from palio.routing import codec
@@ -94,20 +94,17 @@ def plan_ring(
     peers: int,
     *,
     mapping: str | None = None,
-    replicas: int = 3,
-    buffer: float = 0.0,
-    collects: bool = False,
-    shed_above: int = 0,
+    choice: MappingChoice | None = None,
 ) -> RingDescription:
     """The description of a ring for a workload of which there are samples, and for about so many peers.
 
-    Without `mapping`, the planner of joins on Spark chooses one and its attributes; without samples of both, there is
-    nothing to choose by, and every attribute is keyed.
+    Without `mapping`, the planner of joins on Spark chooses one and its attributes, unless a `choice` was made with
+    these samples already; without samples of both, there is nothing to choose by, and every attribute is keyed.
     """
     attributes: tuple[str, ...] = ()
     chosen = None
     if mapping is None:
-        choice = choose_ring_mapping(_draw(conditions), _draw(events), peers)
+        choice = choice or choose_ring_mapping(_draw(conditions), _draw(events), peers)
         mapping = ANY_ATTRIBUTE if choice is None else choice.mapping.name
         if choice is not None:
             attributes = tuple(choice.mapping.histograms)
@@ -115,18 +112,7 @@ def plan_ring(
             if not attributes:  # no condition to key by
                 mapping = ANY_ATTRIBUTE
     cells = min(1 << 20, max(64, CELLS_PER_PEER * peers))
-    return RingDescription(
-        mapping,
-        attributes,
-        chosen,
-        cells,
-        _draw(conditions),
-        _draw(events),
-        replicas,
-        buffer=buffer,
-        collects=collects,
-        shed_above=shed_above,
-    )
+    return RingDescription(mapping, attributes, chosen, cells, _draw(conditions), _draw(events))
 
 
 decode_description = codec.reader(RingDescription)

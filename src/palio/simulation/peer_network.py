@@ -21,7 +21,8 @@ from palio.filters.filter import Filter
 from palio.peers.chord import Membership
 from palio.peers.key_space import KeySpace
 from palio.peers.messages import Cast, Confirmed, Deliver, Effect, Failed, Message, Send, SetTimer
-from palio.peers.peer import Peer, PeerSettings
+from palio.peers.peer import Peer
+from palio.peers.peer_context import PeerSettings
 from palio.peers.rendezvous_mappings import ANY_ATTRIBUTE, MAPPINGS, KeyMapping, mapping_of
 from palio.peers.ring import Ring
 from palio.simulation.engine import EventQueue

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from palio.spark.experiment_jobs import sweep as sweep
     from palio.spark.match_job import match as match
     from palio.spark.physical_plan import Rendezvous as Rendezvous
+    from palio.spark.ring_planning import RingPlan as RingPlan
+    from palio.spark.ring_planning import ring_plan as ring_plan
     from palio.spark.session import open_session as open_session
     from palio.spark.sinks.broker import PalioSink as PalioSink
     from palio.spark.sinks.delta import DeltaSink as DeltaSink
@@ -55,6 +57,7 @@ _MODULES = {
     "ProgressListener": "streaming.progress_listener",
     "Refused": "subscriptions",
     "Rendezvous": "physical_plan",
+    "RingPlan": "ring_planning",
     "SubscriptionLog": "subscription_log",
     "Wants": "subscriptions",
     "annotate": "column_functions",
@@ -69,6 +72,7 @@ _MODULES = {
     "progress": "streaming.commit_journal",
     "read_documents": "documents",
     "register": "sql_functions",
+    "ring_plan": "ring_planning",
     "stream": "streaming.stream",
     "synopsis": "document_synopsis",
     "sweep": "experiment_jobs",

@@ -44,6 +44,7 @@ from palio.spark.subscriptions import SAVED_INDEX_SUFFIX, OnError, Wants, open_f
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+    from palio.matching.subscription import Subscription
     from palio.spark.implicit_casts import ImplicitCasts
 
 
@@ -172,7 +173,7 @@ def plan_rendezvous(
     bytes_each = max(1.0, subscriptions.bytes_each)
     per_bucket = max(1, min(_MAX_SUBSCRIPTIONS_PER_BUCKET, int(memory / bytes_each)))
     buckets = options.buckets or _count_buckets(events.sparkSession, subscriptions.count, per_bucket)
-    samples = sample(events, projection, subscriptions)
+    samples = sample(events, projection, subscriptions.sample)
     choice = choose_mapping(samples, subscriptions.count, buckets, per_bucket, options.mapping)
     _log.info("rendezvous by %s", choice)
     return choice
@@ -198,8 +199,8 @@ def tasks_per_executor(spark: SparkSession) -> int:
     return (os.cpu_count() or 1) if threads == "*" else int(threads)
 
 
-def sample(events: DataFrame, projection: Projection, subscriptions: SubscriptionFrame) -> Samples:
-    """Sample the events; the subscriptions have a sample already."""
+def sample(events: DataFrame, projection: Projection, subscriptions: Sequence[Subscription]) -> Samples:
+    """Sample the events; of the subscriptions there is a sample already."""
     from pyspark.sql import functions as sql
 
     projected = select_by_place(events, projection.all_columns)
@@ -211,7 +212,7 @@ def sample(events: DataFrame, projection: Projection, subscriptions: Subscriptio
     batch = sanitize_batch(pa.RecordBatch.from_arrays(whole, [*projection.attributes, *projection.json]))
     read = None if is_flat(batch, projection.json) else read_events(batch, projection.json)
     columns = dict(zip(batch.schema.names, batch.columns, strict=True))
-    return Samples(subscriptions.sample, columns, batch.num_rows, read)
+    return Samples(subscriptions, columns, batch.num_rows, read)
 
 
 def palio_rendezvous_sample(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

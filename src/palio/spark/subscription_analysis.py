@@ -103,16 +103,13 @@ def estimate(
         events = with_document(events, xml)
     if not 0 < confidence < 1:
         raise InvalidArgument(f"a confidence is between 0 and 1, such as 0.95, not {confidence!r}")
-    if sample < 1:
-        raise InvalidArgument(f"a sample is of at least one event, not {sample!r}")
     spark = events.sparkSession
     others = [] if subscriptions is None else _subscriptions(Wants.read(spark, subscriptions))
-    new = _free_id({each.id for each in others})
+    new = free_id({each.id for each in others})
     wanted = Subscription(new, Filter.parse(condition, language, timezone=session_zone(spark)))
-    total = events.count()
+    taken, total = draw_sample(events, sample, seed)
     whole = total <= sample
-    taken = events if whole else events.sample(fraction=sample / total, seed=seed)
-    sampled, counts = _count(taken, Wants.gather([wanted, *others]), new)
+    sampled, counts = count_matches(taken, Wants.gather([wanted, *others]), new)
     own, _ = counts.pop(new, (0, 0))
     low, high = interval(own, sampled, confidence)
     rate = own / sampled if sampled else 0.0
@@ -124,6 +121,14 @@ def estimate(
     )
     by_synopsis = None if synopsis is None else _rate_by_synopsis(wanted.filter, synopsis)
     return Estimate(total, sampled, own, rate, low, high, tuple(overlaps[:top]), by_synopsis)
+
+
+def draw_sample(events: DataFrame, sample: int, seed: int) -> tuple[DataFrame, int]:
+    """About `sample` events, or all where there are no more; and how many there are."""
+    if sample < 1:
+        raise InvalidArgument(f"a sample is of at least one event, not {sample!r}")
+    total = events.count()
+    return (events if total <= sample else events.sample(fraction=sample / total, seed=seed)), total
 
 
 def _rate_by_synopsis(wanted: Filter, synopsis: DocumentSynopsis) -> float | None:
@@ -153,14 +158,15 @@ def _subscriptions(wants: Wants) -> list[Subscription]:
     return [wants.matcher[id] for id in wants.matcher]
 
 
-def _free_id(taken: Set[str]) -> str:
+def free_id(taken: Set[str]) -> str:
+    """An id that no subscription has."""
     id = "new"
     while id in taken:
         id += "'"
     return id
 
 
-def _count(events: DataFrame, wants: Wants, new: str) -> tuple[int, dict[str, tuple[int, int]]]:
+def count_matches(events: DataFrame, wants: Wants, new: str) -> tuple[int, dict[str, tuple[int, int]]]:
     """The number of events, and for each subscription its matches, and those together with the new one."""
     from pyspark.sql import functions as sql
 

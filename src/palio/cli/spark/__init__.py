@@ -17,6 +17,7 @@ _COMMANDS: Final = {
     "backfill": "Match new subscriptions with the events before their first batch of the stream.",
     "estimate": "Estimate how often a condition matches, from a sample of an archive.",
     "covering": "Find the subscriptions that another one covers.",
+    "ring": "Plan a ring of peers for an archive: how subscriptions and events get their keys.",
     "generate": "Generate events and subscriptions for tests and benchmarks.",
 }
 _MODULES: Final = dict.fromkeys(("estimate", "covering", "generate"), "tools")
