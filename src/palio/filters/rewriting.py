@@ -70,7 +70,7 @@ def canonical_range(expression: Expression, wants: bool, timezone: str) -> Range
     value, values = found
     while isinstance(value, Call) and (inner := preimage(value, values, timezone)) is not None:
         value, values = inner
-    return value, _as_of_integers(values) if _kinds_of(value, timezone) == _INTEGERS else values
+    return value, _as_of_integers(values) if kinds_of(value, timezone) == _INTEGERS else values
 
 
 def range_of_shift(expression: Expression, wants: bool, timezone: str) -> tuple[Call, ValueSet] | None:
@@ -331,7 +331,7 @@ def _inverse(function: _Applied) -> Inverse:
 def _preimage_of_monotone(
     rule: _Rule, function: _Applied, argument: Expression, values: ValueSet, timezone: str
 ) -> Range | None:
-    kinds = _kinds_of(argument, timezone)
+    kinds = kinds_of(argument, timezone)
     if rule.converted and (kinds is None or kinds & rule.converted):
         if kinds is None and isinstance(argument, Call) and rule.reading is not _as_day:
             return None  # it may be an interval, of which there are no sets
@@ -342,7 +342,7 @@ def _preimage_of_monotone(
     return argument, _pull_back(function, values, timezone)
 
 
-def _kinds_of(expression: Expression, timezone: str) -> frozenset[Kind] | None:
+def kinds_of(expression: Expression, timezone: str) -> frozenset[Kind] | None:
     """The kinds that an expression may have, beside NULL; None where they are not known."""
     kind = KIND_OF_TYPE.get(Kinds().of(expression))  # type: ignore[arg-type]
     if kind is not None:
@@ -352,7 +352,7 @@ def _kinds_of(expression: Expression, timezone: str) -> frozenset[Kind] | None:
         return None
     function, argument = taken
     rule = _rule(function, timezone)
-    if rule is None or (isinstance(argument, Call) and _kinds_of(argument, timezone) is None):
+    if rule is None or (isinstance(argument, Call) and kinds_of(argument, timezone) is None):
         return None
     return rule.kinds  # a sum, a product or a rounding has the kind of its argument, or a wider one of these
 
@@ -392,7 +392,7 @@ def _preimage_of_coalesce(function: _Applied, argument: Expression, values: Valu
     """coalesce(x, constant): x, brought to the kind of the constant where that is wider."""
     rule = _rule(function, timezone)
     # Of an argument of a known kind, the constant would be brought to that kind.
-    if Kinds().of(argument) is not None or (isinstance(argument, Call) and _kinds_of(argument, timezone) is None):
+    if Kinds().of(argument) is not None or (isinstance(argument, Call) and kinds_of(argument, timezone) is None):
         return None
     constant = function.constant
     if rule is not None:

@@ -30,6 +30,7 @@ INTERVAL_UNITS: Final = frozenset(form for unit in (*_MONTHS, *_MICROS, "nanosec
 _RANGE_UNITS: Final = ("year", "month", "day", "hour", "minute", "second")
 
 _MAX_INT: Final = 2**31
+_MAX_SHORT_DIGITS: Final = 6  # of weeks are in 64 bits
 
 _PART = re.compile(
     r"\s*([+-]?)\s*([0-9]*)(\.[0-9]{0,9})?\s+(year|month|week|day|hour|minute|second|millisecond|microsecond)s?(?=\s|\Z)",
@@ -49,6 +50,8 @@ class IntervalPart(NamedTuple):
 
 def parse_interval_parts(parts: list[IntervalPart]) -> Months | Micros:
     """The interval of values with their units, as in INTERVAL 1 DAY '2' HOURS."""
+    if len(parts) == 1 and (short := _of_digits(parts[0])) is not None:
+        return short
     written = []
     for sign, value, is_text, unit in parts:
         if any(map(str.isalpha, value)):
@@ -59,6 +62,18 @@ def parse_interval_parts(parts: list[IntervalPart]) -> Months | Micros:
             value = value[1:] if value.startswith("-") else f"-{value}"
         written.append(f"{value} {unit}")
     return _sum(" ".join(written))
+
+
+def _of_digits(part: IntervalPart) -> Months | Micros | None:
+    """The interval of few digits and a unit, which most are; None for others."""
+    sign, value, _, unit = part
+    if len(value) > _MAX_SHORT_DIGITS or not (value.isascii() and value.isdigit()):
+        return None
+    count, name = -int(value) if sign == "-" else int(value), unit.removesuffix("s")
+    if name in _MONTHS:
+        return _bounded_months(count * _MONTHS[name])
+    size = _MICROS.get(name)
+    return None if size is None else Micros(count * size, size >= MICROS_PER_DAY)
 
 
 def parse_interval_text(text: str) -> Months | Micros:

@@ -9,7 +9,7 @@ from decimal import Decimal
 from typing import Any, Final, TypeAlias
 
 from palio.events.values import Scalar
-from palio.filters.expressions.ast import Call, Expression, Literal, Micros, Months
+from palio.filters.expressions.ast import Attribute, Call, Expression, Literal, Micros, Months, walk
 from palio.filters.expressions.special_forms import compile_expression
 from palio.filters.like import LikePattern, has_known_escapes
 from palio.filters.regex import Regex
@@ -173,6 +173,23 @@ def _computed(expression: Call | Parameter, arguments: Arguments, timezone: str)
     if isinstance(expression, Parameter):
         return arguments[expression.index]
     return compile_expression(fill_expression(expression, arguments), timezone)({}, {})
+
+
+def values_of(operand: ComputedConstant, timezone: str) -> Callable[[Mapping[int, Any]], Any]:
+    """`value_of` as a function of the values of parameters by index, for many of them.
+
+    A time moved by an interval is compiled once, with attributes in place of the parameters: no literal has a type
+    there that its value has not.
+    """
+    expression = operand.expression
+    if isinstance(expression, Parameter):
+        index = expression.index
+        return lambda given: given[index].micros if type(given[index]) is Micros else None
+    if operand.is_time and all(call.function in ("+", "-") for call in walk(expression) if isinstance(call, Call)):
+        holed = substitute(expression, lambda each: [Attribute(str(each.index))])
+        run = compile_expression(holed, timezone)
+        return lambda given: run({str(index): value for index, value in given.items()}, {})
+    return lambda given: compile_expression(bind_some(expression, given), timezone)({}, {})
 
 
 def listed_values(operands: Sequence[Operand], arguments: Arguments) -> Sequence[Scalar]:

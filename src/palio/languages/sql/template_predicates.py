@@ -15,7 +15,17 @@ from typing import Any, ClassVar, TypeAlias
 
 from palio.events.names import enclosing_paths
 from palio.filters.comparisons import OPERATORS, Truth, compare_literal, equal_to_any
-from palio.filters.expressions.ast import Array, Call, Expression, Literal, Micros, Months, attributes_of, walk
+from palio.filters.expressions.ast import (
+    Array,
+    Attribute,
+    Call,
+    Expression,
+    Literal,
+    Micros,
+    Months,
+    attributes_of,
+    walk,
+)
 from palio.filters.expressions.extension_functions import reads_whole_event
 from palio.filters.expressions.static_analysis import required_for
 from palio.filters.expressions.value_comparison import MIRRORED
@@ -305,6 +315,10 @@ def _comparison(expression: Call, example: Arguments) -> tuple[Expression, Attri
         case Call(operator, (Call() as value, other)) if operator in OPERATORS and attributes_of(value):
             constant = _operand(other, example)
             return None if constant is None else (value, Comparison("", operator, constant))
+        case Call(operator, (Attribute() as value, Call() as other)) if operator in OPERATORS:
+            constant = _operand(other, example)
+            is_time = isinstance(constant, ComputedConstant) and constant.is_time
+            return (value, Comparison("", operator, constant)) if constant is not None and is_time else None
         case Call(operator, (other, Call() as value)) if operator in OPERATORS:
             constant = _operand(other, example)
             return None if constant is None else (value, Comparison("", MIRRORED[operator], constant))

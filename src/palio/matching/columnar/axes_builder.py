@@ -86,6 +86,7 @@ class AxesBuilder:
         self.cuts = CutConstants()
         self.texts: dict[tuple[int, int], TextConstants] = {}
         self.virtual_axes: set[int] = set()
+        self.decimal_axes: set[int] = set()  # that have decimals alone
         self.behind = 0  # how many virtual axes come behind all others
         self.largest_axis = -1
         self._laid_out: list[Int64s] | None = None
@@ -239,11 +240,15 @@ class AxesBuilder:
         """
         _, region, lower, upper = (each[handles] for each in self.rows())
         is_placed = (region == Region.NUMBER) | (region == Region.DATE) | (region == Region.TIMESTAMP)
-        widths, gaps = np.zeros(count, np.int64), np.zeros(count, np.int64)
+        # In two halves: from a negative float to a positive one there may be more places than 64 bits count.
+        high, low, gaps = (np.zeros(count, np.int64) for _ in range(3))
         for ends, sign in ((lower, 1), (upper, -1)):
             has_end = is_placed & (ends >= 0)
-            np.add.at(widths, which[has_end], sign * self.cut_places[ends[has_end]])
+            places = self.cut_places[ends[has_end]]
+            np.add.at(high, which[has_end], sign * (places >> 32))
+            np.add.at(low, which[has_end], sign * (places & 0xFFFFFFFF))
             np.add.at(gaps, which[has_end], np.int64(sign == 1))
+        widths = high * 2.0**32 + low
         narrow: Flags = widths <= _MAX_FLOATS_OF_A_DIFFERENCE * gaps
         return narrow
 
@@ -304,6 +309,11 @@ class SlotAssignment:
         found = CutOrder(self.builder.cuts)
         self.builder.cut_places = np.where(found.region == Region.NUMBER, found.orders, found.integers)[found.place]
         order, fresh = found.sorted()
+        ambiguous = found.ambiguous_axes(order[fresh & (found.region[order] == Region.NUMBER)])
+        exact = self.builder.decimal_axes.intersection(ambiguous.tolist())
+        if exact:
+            found.order_as_decimals(exact)
+            order, fresh = found.sorted()
         distinct = order[fresh]
         instant = found.region[distinct] != Region.NUMBER
         # Numbers and instants lie in arrays of their own; within each, an axis's cuts are one run.
@@ -327,7 +337,7 @@ class SlotAssignment:
         }
         self._keep_floats(found.axis[kept], found.integers[kept], found.orders[kept], found.kinds[kept])
         self._keep_decimals(kept, found.exact)
-        self.rows[found.ambiguous_axes(kept), AXIS_AMBIGUOUS] = 1
+        self.rows[ambiguous, AXIS_AMBIGUOUS] = 1
         self._hints()
         ranks = np.empty(len(order), np.int64)
         ranks[order] = (np.arange(1, len(key) + 1) - np.repeat(firsts, counts))[np.cumsum(fresh) - 1]

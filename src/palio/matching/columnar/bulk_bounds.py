@@ -13,17 +13,19 @@ midnight.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Final, Protocol
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
+from typing import Any, Final, Protocol
 
 import numpy as np
 
+from palio.events.values import MAX_INT64, MIN_INT64
 from palio.languages.sql.template_parameters import DECIMAL, DOUBLE, INTEGER, STRING, Parameter
 from palio.matching.columnar.array_types import Flags, Int64s
 from palio.matching.columnar.axes_builder import UNBOUNDED
 from palio.matching.columnar.conditions import ConditionsBuilder
 from palio.matching.columnar.literal_columns import LiteralSpans
-from palio.matching.columnar.slot_order import EXACT_FLOATS, CutConstants, Region
+from palio.matching.columnar.slot_order import EXACT_FLOATS, CutConstants, Region, micros
 
 _MAX_SCALE: Final = 15  # digits behind the point
 _MAX_DECIMAL_LENGTH: Final = 17  # of a number below 2^53, with its point
@@ -66,7 +68,17 @@ def literal_cuts(parameter: Parameter, spans: LiteralSpans, timezone: str) -> Li
         if parameter.before == "date":
             return _DateCuts(spans)
         if parameter.before in ("timestamp", "timestamp_ltz", "timestamp_ntz"):
-            return _TimestampCuts(spans)
+            return _TimestampCuts.of(spans)
+    return None
+
+
+def value_cuts(values: Sequence[Any]) -> LiteralCuts | None:
+    """The cuts of integers of 64 bits, or of moments within the calendar; None for other values."""
+    kinds = set(map(type, values))
+    if kinds == {int} and all(MIN_INT64 < each < MAX_INT64 for each in values):
+        return _IntegerCuts(np.array(values, np.int64))
+    if kinds == {datetime} and all(_FIRST_YEAR <= each.year <= _LAST_YEAR for each in values):
+        return _TimestampCuts(np.array(list(map(micros, values)), np.int64))
     return None
 
 
@@ -181,11 +193,15 @@ class _TimestampCuts:
 
     regions = (Region.DATE, Region.TIMESTAMP)
 
-    def __init__(self, spans: LiteralSpans) -> None:
+    def __init__(self, micros: Int64s, good: Flags | None = None) -> None:
+        self._micros = micros
+        self.good: Flags = np.ones(len(micros), np.bool_) if good is None else good
+
+    @classmethod
+    def of(cls, spans: LiteralSpans) -> _TimestampCuts:
         days, is_day = _read_days(spans)
         micros, is_time = _read_times(spans)
-        self._micros = days * _MICROS_PER_DAY + micros
-        self.good: Flags = is_day & is_time
+        return cls(days * _MICROS_PER_DAY + micros, is_day & is_time)
 
     def add_to(self, cuts: CutConstants, axis: int, region: Region, above: bool, which: Flags) -> Int64s:
         micros = self._micros[which]

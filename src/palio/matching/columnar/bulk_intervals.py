@@ -28,10 +28,10 @@ from palio.filters.expressions.text_cast import BLANKS, WORDS
 from palio.filters.tree import Leaf, Residual
 from palio.filters.value_sets import ValueSet, intersection_of
 from palio.languages.sql.lowering import TruthTest
-from palio.languages.sql.template_parameters import Parameter, fill_expression
+from palio.languages.sql.template_parameters import ComputedConstant, Parameter, fill_expression, values_of
 from palio.languages.sql.template_predicates import AttributePredicate, Comparison, Connective, ExpressionPredicate
 from palio.matching.columnar.array_types import Flags, Int8s, Int64s
-from palio.matching.columnar.bulk_bounds import LiteralCuts, interval_columns, literal_cuts
+from palio.matching.columnar.bulk_bounds import LiteralCuts, interval_columns, literal_cuts, value_cuts
 from palio.matching.columnar.computed_attributes import asks_for_null, has_computed_conditions, is_computed
 from palio.matching.columnar.conditions import ConditionsBuilder
 from palio.matching.columnar.literal_columns import UNREADABLE, LiteralColumns, distinct_combinations, within_runs
@@ -41,6 +41,7 @@ from palio.matching.columnar.predicate_groups import (
     column_bounds_of,
     equalities_of,
     is_membership,
+    operator_of,
     parameters_of,
     shared_form_of,
     short_cut,
@@ -111,7 +112,7 @@ class IntervalMaker:
         """Comparisons with numbers or times, as arrays; None where literals of these kinds are none."""
         bounds = column_bounds_of(group)
         if bounds is None:
-            return None
+            return self._computed(name, group) if self._timezone == "UTC" else None
         cuts: dict[str, LiteralCuts] = {}
         counts = np.ones(self.count, np.int64)
         for operator, parameter in bounds.items():
@@ -131,6 +132,31 @@ class IntervalMaker:
         rest = np.flatnonzero(~good_rows)
         others = IntervalMaker(self._builder, self._literals.take(rest), self._timezone, len(rest))
         return handles.interleaved(others._one_by_one(name, group), good_rows)
+
+    def _computed(self, name: str, group: PredicateGroup) -> IntervalHandles | None:
+        """A comparison with an interval, or with a time moved by one; None for others, and where one is no time."""
+        predicate, operator = group[0][0], operator_of(group[0])
+        if len(group) > 1 or operator is None or not isinstance(predicate, Comparison):
+            return None
+        operand = predicate.operand
+        if not isinstance(operand, ComputedConstant) or not (operand.is_time or operand.is_interval):
+            return None
+        parameters = parameters_of(predicate)
+        which, combinations = distinct_combinations(self._literals, parameters)
+        if any(UNREADABLE in values for values in combinations):
+            return None
+        indexes = [each.index for each in parameters]
+        value_of = values_of(operand, self._timezone)
+        try:
+            values = [value_of(dict(zip(indexes, each, strict=True))) for each in combinations]
+        except (ArithmeticError, ValueError):
+            return None
+        cuts = value_cuts(values)
+        if cuts is None:
+            return None
+        columns = interval_columns(self._builder, name, {operator: cuts}, cuts.good)
+        flat = np.stack(columns, axis=1)[which].ravel()
+        return IntervalHandles(np.full(self.count, len(columns), np.int64), flat)
 
     def _one_by_one(self, name: str, group: PredicateGroup) -> IntervalHandles:
         """The intervals of every distinct literal, or combination of literals."""

@@ -15,7 +15,7 @@ attributes, and are filled attribute by attribute:
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -28,6 +28,7 @@ from palio.languages.sql.template_predicates import BooleanAttribute, Expression
 from palio.languages.sql.templates import Template
 from palio.matching.columnar.array_types import Flags, Int64s
 from palio.matching.columnar.bulk_intervals import IntervalHandles, IntervalMaker
+from palio.matching.columnar.bulk_preimages import is_linear, linear_alternatives
 from palio.matching.columnar.bulk_shifts import shifted_alternatives
 from palio.matching.columnar.computed_attributes import (
     MIN_SHARING_CONDITIONS,
@@ -41,6 +42,8 @@ from palio.matching.columnar.conditions import ConditionsBuilder
 from palio.matching.columnar.literal_columns import UNREADABLE, LiteralColumns, distinct_combinations, within_runs
 from palio.matching.columnar.predicate_groups import PredicateGroup, conjunctions, is_rare, parameters_of
 
+_MAX_SPECIALISED: Final = 64  # expressions of one template, where they need no specialising
+
 
 def fill_template(
     builder: ConditionsBuilder, numbers: Int64s, template: Template, literals: LiteralColumns, timezone: str
@@ -50,7 +53,10 @@ def fill_template(
         return _fill(builder, numbers, template, literals, timezone)
     done = np.zeros(len(numbers), np.bool_)
     is_rare_row = np.ones(len(numbers), np.bool_)
-    for special, rows in _specialised(template, literals):
+    least = MIN_SHARING_CONDITIONS
+    if len(numbers) > least * _MAX_SPECIALISED and _is_linear(template, literals, timezone):
+        least = len(numbers) // _MAX_SPECIALISED
+    for special, rows in _specialised(template, literals, least):
         is_rare_row[rows] = False
         done[rows] = _fill(builder, numbers[rows], special, literals.take(rows), timezone)
     rare = np.flatnonzero(is_rare_row)
@@ -61,13 +67,23 @@ def fill_template(
     return done
 
 
-def _specialised(template: Template, literals: LiteralColumns) -> Iterator[tuple[Template, Int64s]]:
+def _is_linear(template: Template, literals: LiteralColumns, timezone: str) -> bool:
+    """Whether expressions with other literals are ranges of one value, which is found without specialising them."""
+    example = _first_row(template, literals)
+    alternatives = None if UNREADABLE in example else conjunctions(template.condition, timezone)
+    rare = [group for each in alternatives or () for _, group in each if is_rare(group)]
+    return len(rare) == len(alternatives or ()) > 0 and all(
+        is_linear(*group[0], dict(enumerate(example)), timezone) for group in rare
+    )
+
+
+def _specialised(template: Template, literals: LiteralColumns, least: int) -> Iterator[tuple[Template, Int64s]]:
     """The templates of rows that have the same expressions, where enough do to compute them for every event."""
     which, combinations = distinct_combinations(literals, template.naming)
     counts = np.bincount(which, minlength=len(combinations))
     order = np.argsort(which, kind="stable")
     ends = np.cumsum(counts)
-    for at in np.flatnonzero(counts >= MIN_SHARING_CONDITIONS).tolist():
+    for at in np.flatnonzero(counts >= least).tolist():
         rows = order[ends[at] - counts[at] : ends[at]]
         example = _first_row(template, literals.take(rows))
         if UNREADABLE not in example:
@@ -164,6 +180,8 @@ class _RareExpressions:
         predicate, test = group[0]
         which, given = self._combinations(predicate)
         moved = self._shifted(predicate, test, given, taken)
+        if None in moved:
+            moved = self._linear(predicate, test, given, taken, moved)
         choices = [
             None if values is None else shifted or self._alternatives(predicate, test, values, taken)
             for values, shifted in zip(given, moved, strict=True)
@@ -207,6 +225,24 @@ class _RareExpressions:
                 found[row] = alternatives
             self.names.add(name)
         return found
+
+    def _linear(
+        self,
+        predicate: Any,
+        test: TruthTest,
+        given: Sequence[Mapping[int, Any] | None],
+        taken: set[str],
+        known: list[list[list[int]] | None],
+    ) -> list[list[list[int]] | None]:
+        """The alternatives of sums and products with literals, where they are not known yet."""
+        left = [values if alternatives is None else None for values, alternatives in zip(given, known, strict=True)]
+        found = linear_alternatives(self._builder, predicate, test, left, taken, self._timezone)
+        if found is None:
+            return known
+        name, made = found
+        if is_computed(name):
+            self.names.add(name)
+        return [each if each is not None else own for each, own in zip(known, made, strict=True)]
 
     def _alternatives(
         self, predicate: Any, test: TruthTest, given: Mapping[int, Any], taken: set[str]

@@ -188,6 +188,8 @@ class ConditionsBuilder:
             if key[1] is None:
                 known = len(self._axis_of) - len(self._tests)
                 self.axes.declare(known)
+                if kind_within(key[0]) is Kind.DECIMAL:
+                    self.axes.decimal_axes.add(known)
             else:
                 # Counted apart: in the finished segment the axes of tests follow all those of attributes.
                 known = FIRST_VIRTUAL_AXIS + len(self._tests)

@@ -172,6 +172,8 @@ class _Expansion:
     def _of_expression(self, predicate: ExpressionPredicate, test: TruthTest) -> list[list[_NamedTest]] | None:
         if predicate.form is Form.PLAIN:
             (name,) = predicate.names
+            if isinstance(predicate.value, Attribute) and isinstance(predicate.compared, Comparison):
+                return [[(name, predicate.compared, test)]]
             return [[(name, predicate, test)]]
         if predicate.form is Form.MEMBER:
             (name,) = predicate.names

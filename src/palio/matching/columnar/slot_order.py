@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import math
 import struct
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from decimal import Decimal
@@ -172,6 +172,8 @@ class FractionCuts:
     after: Flags
     exact: Mapping[int, str]
     """The constants of cuts at decimals that are no integers, by place; as texts, which is what an index keeps."""
+    beyond: Flags | None = None
+    """Those above all integers; None where there are none."""
 
 
 def decimal_cuts(scaled: Int64s, scale: int, after: Flags) -> FractionCuts:
@@ -185,6 +187,21 @@ def decimal_cuts(scaled: Int64s, scale: int, after: Flags) -> FractionCuts:
     # Rounded once, because both are floats.
     orders = float_orders(scaled / one) + after
     return FractionCuts(np.where(after, scaled // one + 1, -(-scaled // one)), orders, kinds, after, exact)
+
+
+def cuts_after_decimals(values: Sequence[Decimal]) -> FractionCuts:
+    """Cuts after decimals of up to 38 digits."""
+    wholes = list(map(int, values))  # towards zero, and exact where operators of decimals round to 28 digits
+    first = [whole + (whole <= number) for whole, number in zip(wholes, values, strict=True)]
+    is_short = [whole == number and MIN_INT64 < whole < MAX_INT64 for whole, number in zip(wholes, values, strict=True)]
+    return FractionCuts(
+        np.array([min(max(each, MIN_INT64), MAX_INT64) for each in first], np.int64),
+        float_orders(np.array(list(map(float, values)))) + 1,
+        np.where(is_short, np.uint8(CUT_AFTER_INTEGER), np.uint8(CUT_AFTER_DECIMAL)),
+        np.ones(len(values), np.bool_),
+        {at: str(number) for at, number in enumerate(values) if not is_short[at]},
+        np.array([each > MAX_INT64 for each in first]),
+    )
 
 
 def float_cuts(values: Floats, after: bool) -> FractionCuts:
@@ -258,6 +275,12 @@ class CutConstants:
         cuts = decimal_cuts(keys >> 1, scale, (keys & 1).astype(np.bool_))
         return self._add_fractions(axis, Region.NUMBER, cuts)[which]
 
+    def add_after_decimals(self, axis: int, values: Sequence[Decimal]) -> Int64s:
+        """The numbers of many cuts of one axis, each after a decimal of any length."""
+        which = {value: at for at, value in enumerate(dict.fromkeys(values))}
+        numbers = self._add_fractions(axis, Region.NUMBER, cuts_after_decimals(list(which)))
+        return numbers[np.fromiter(map(which.__getitem__, values), np.int64, len(values))]
+
     def add_floats(self, axis: int, values: Floats, after: bool) -> Int64s:
         """The numbers of many cuts of one axis, each before or after a float of a size below 2^53."""
         distinct, which = np.unique(values, return_inverse=True)
@@ -314,6 +337,8 @@ class CutOrder:
             self.axis[whole:end], self.region[whole:end], self.after[whole:end] = axis, region, each.after
             self.integers[whole:end], self.orders[whole:end] = each.integers, each.orders
             self.kinds[whole:end] = each.kinds
+            if each.beyond is not None:
+                self.beyond[whole:end] = each.beyond
             self.exact |= {whole + at: value for at, value in each.exact.items()}
             place[first : first + len(each.orders)] = np.arange(whole, end)
             whole = end
@@ -362,6 +387,14 @@ class CutOrder:
             for index in range(1, count):
                 fresh[first + index] = self._place_of(run[index]) != self._place_of(run[index - 1])
         return order, fresh
+
+    def order_as_decimals(self, axes: Collection[int]) -> None:
+        """Order the cuts at exact constants of some axes as decimals are, where those before and after one float mix.
+
+        On these axes `AXIS_AMBIGUOUS` keeps decimals from being placed by the floats that they are rounded to.
+        """
+        which = np.isin(self.axis, list(axes)) & (self.region == Region.NUMBER) & (self.kinds != CUT_BY_FLOAT)
+        self.orders[which & ~self.after] += 1
 
     def ambiguous_axes(self, numbers: Int64s) -> Int64s:
         """The axes on which two exact constants round to one float."""
