@@ -76,6 +76,11 @@ LIST = "<l><!--one--><i n='1'>a</i><i n='2'>b<x/></i>\n<?page break?><i n='3' xm
         ("//i[@n = last()]", True),
         ("(//i | //j)[4] = 4", True),
         ("//@n/parent::i", True),
+        ("//*[parent::l = descendant::node()]", False),
+        ("//*[parent::l != descendant::node()]", True),
+        ("//j[. = descendant::node()]", True),  # which is a text
+        ("//j[2 < following::node()]", True),
+        ("//j/text()[last()]/self::text()/ancestor::l", True),
         ("//@n/following-sibling::*", False),
         ("//i[.='b' or x + 1 = 2]", True),
         ("local-name(//i[2]/*) = 'x'", True),
