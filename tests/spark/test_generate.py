@@ -8,9 +8,16 @@ import pyarrow as pa
 import pytest
 
 from palio.errors import InvalidArgument
-from palio.spark import generate
+from palio.spark import generate, match
 from palio.workloads import WorkloadError
 from palio.workloads.generated import workload
+from palio.workloads.xml_documents import XmlDocuments
+from palio.workloads.xml_schema import read_dtd
+from palio.workloads.xml_workload import XmlWorkload
+from palio.workloads.xpath_patterns import XPathPatterns
+from palio.xml.document_parser import parse_document
+from palio.xml.reference_matcher import ReferenceMatcher
+from palio.xml.xpath_parser import parse_xpath
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -32,6 +39,24 @@ def test_rows_depend_on_the_seed_alone(spark: SparkSession, name: str) -> None:
 def test_another_seed_gives_other_rows(spark: SparkSession) -> None:
     first, second = (generate(spark, "mix", "subscriptions", 50, seed=seed).toArrow() for seed in (1, 2))
     assert first["where"].to_pylist() != second["where"].to_pylist()
+
+
+def test_documents_and_xpath_subscriptions_are_made_from_a_schema(spark: SparkSession) -> None:
+    schema = read_dtd("<!ELEMENT a (b | c)+><!ELEMENT b (c+)><!ELEMENT c (#PCDATA)>", "a")
+    made = XmlWorkload(XmlDocuments(schema, tags=4), XPathPatterns(schema, min_depth=1, branch=0.3))
+    events = generate(spark, made, "events", 60, partitions=3).toArrow().sort_by("number")
+    assert events["xml"].to_pylist() == made.events(60)["xml"].to_pylist()
+    subscriptions = generate(spark, made, "subscriptions", 20, partitions=2)
+    assert sorted(subscriptions.toArrow()["where"].to_pylist()) == sorted(made.subscriptions(20)["where"].to_pylist())
+    matched = match(spark.createDataFrame(events.to_pandas()), subscriptions, columns=["number"]).collect()
+    patterns = {f"{row}": parse_xpath(made.patterns.pattern(row)) for row in range(20)}
+    expected = {
+        (number, row)
+        for number in range(60)
+        for row, pattern in patterns.items()
+        if ReferenceMatcher(parse_document(made.documents.document(number))).matches(pattern)
+    }
+    assert {(row["number"], row["subscription_id"]) for row in matched} == expected != set()
 
 
 def test_nothing_is_a_number_too(spark: SparkSession) -> None:

@@ -1,6 +1,11 @@
-"""Random XML documents and XPath expressions over the same few names and values."""
+"""Random XML documents and XPath expressions over the same few names and values.
+
+Strategies that others draw from are made once: Hypothesis validates each new one, which took longer than to draw.
+"""
 
 from __future__ import annotations
+
+from functools import cache
 
 from hypothesis import strategies as st
 
@@ -9,17 +14,25 @@ ATTRIBUTES = ("x", "y")
 VALUES = ("", "1", "2", "10", "1.0", " 1 ", "-3", "one", "oneself", "it's", "1e1")
 
 
+_attributes = st.dictionaries(st.sampled_from(ATTRIBUTES), st.sampled_from(VALUES), max_size=2)
+
+
+@cache
 @st.composite
 def elements(draw: st.DrawFn, depth: int = 5) -> str:
     name = draw(st.sampled_from(NAMES))
-    attributes = draw(st.dictionaries(st.sampled_from(ATTRIBUTES), st.sampled_from(VALUES), max_size=2))
-    content = "".join(
-        draw(st.lists(elements(depth - 1) | texts() if depth else texts(), max_size=4 if depth > 2 else 2))
-    )
+    attributes = draw(_attributes)
+    content = "".join(draw(_contents(depth)))
     written = "".join(f' {key}="{value}"' for key, value in attributes.items())
     return f"<{name}{written}>{content}</{name}>"
 
 
+@cache
+def _contents(depth: int) -> st.SearchStrategy[list[str]]:
+    return st.lists(elements(depth - 1) | texts() if depth else texts(), max_size=4 if depth > 2 else 2)
+
+
+@cache
 def texts() -> st.SearchStrategy[str]:
     """Text, and the comments that separate two text nodes."""
     return st.sampled_from((*VALUES, "<!-- -->", "<![CDATA[<1>]]>"))
@@ -34,6 +47,7 @@ constants = st.sampled_from(("'1'", "1", "2", "'one'", "10", "''", "-3", '"it\'s
 subjects = st.sampled_from((".", "text()", "@x", "@y", "a", "b/text()", ".//c", "a/@x"))
 
 
+@cache
 @st.composite
 def comparisons(draw: st.DrawFn) -> str:
     subject = draw(subjects)
@@ -45,6 +59,7 @@ def comparisons(draw: st.DrawFn) -> str:
 _SOUGHT = ("'one'", "'1'", "''", "'self'")
 
 
+@cache
 @st.composite
 def steps(draw: st.DrawFn, depth: int) -> str:
     text = draw(name_tests)
@@ -53,6 +68,7 @@ def steps(draw: st.DrawFn, depth: int) -> str:
     return text
 
 
+@cache
 @st.composite
 def paths(draw: st.DrawFn, depth: int = 2) -> str:
     """A relative path."""
@@ -65,6 +81,7 @@ def paths(draw: st.DrawFn, depth: int = 2) -> str:
 _UPWARD = ("parent::a", "ancestor::b", "not(ancestor::c)", "..", "self::a", "ancestor::b/@x", "../b", "ancestor::a[b]")
 
 
+@cache
 def conditions(depth: int = 2) -> st.SearchStrategy[str]:
     """What may stand in a predicate."""
     if depth <= 0:
@@ -82,6 +99,7 @@ def conditions(depth: int = 2) -> st.SearchStrategy[str]:
     )
 
 
+@cache
 def xpaths() -> st.SearchStrategy[str]:
     """Whole expressions."""
     absolute = st.builds("{}{}".format, st.sampled_from(("/", "//")), paths())
@@ -96,6 +114,7 @@ def xpaths() -> st.SearchStrategy[str]:
     )
 
 
+@cache
 @st.composite
 def _branching(draw: st.DrawFn, depth: int = 2) -> str:
     """Paths with branches and comparisons of values, the patterns of the literature."""
@@ -119,6 +138,7 @@ _NODE_TESTS = (*NAMES, "*", "text()", "node()", "comment()")
 _POSITIONS = ("1", "2", "last()", "position()<3", "position()=last()", "position() mod 2 = 1", "last()-1", "@x")
 
 
+@cache
 @st.composite
 def _general_step(draw: st.DrawFn, depth: int) -> str:
     axis = draw(st.sampled_from(("", "", *(f"{each}::" for each in _AXES))))
@@ -129,6 +149,7 @@ def _general_step(draw: st.DrawFn, depth: int) -> str:
     return text
 
 
+@cache
 @st.composite
 def _general_path(draw: st.DrawFn, depth: int) -> str:
     text = draw(_general_step(depth))
@@ -137,6 +158,7 @@ def _general_path(draw: st.DrawFn, depth: int) -> str:
     return text + draw(st.sampled_from(("", "", "", "/@x", "/@*[2]")))
 
 
+@cache
 @st.composite
 def _numbers(draw: st.DrawFn, depth: int) -> str:
     path = _general_path(depth)
@@ -154,6 +176,7 @@ def _numbers(draw: st.DrawFn, depth: int) -> str:
     return one + (operator + draw(st.sampled_from(("1", "2", "-3", "count(*)"))) if operator else "")
 
 
+@cache
 @st.composite
 def _texts_of(draw: st.DrawFn, depth: int) -> str:
     path = draw(_general_path(depth))
@@ -175,6 +198,7 @@ def _texts_of(draw: st.DrawFn, depth: int) -> str:
     return form.format(path)
 
 
+@cache
 def general_conditions(depth: int = 1) -> st.SearchStrategy[str]:
     """Conditions with what XPath 1.0 has beyond tree patterns."""
     path, number, text = _general_path(depth), _numbers(depth), _texts_of(depth)

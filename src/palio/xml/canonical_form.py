@@ -67,27 +67,26 @@ def conditions_of(node: PatternNode) -> list[Condition]:
 
 def make_node(axis: Axis, kind: NodeKind, name: Name, conditions: Iterable[Condition]) -> PatternNode:
     """The node that asks for all of some conditions; one that is never fulfilled has `NEVER` among its others."""
-    members = _members(And, (_resolve(each, kind, name) for each in cover_of(_members(And, conditions))))
-    if not members:
-        return PatternNode(axis, kind, name)
-    if len(members) == 1 and isinstance(members[0], Exists):  # a step of a path, as most are
-        return _node_above(axis, kind, name, _lift_wildcard(members[0].branch))
+    members = _resolved(_members(And, conditions), kind, name)
+    match members:
+        case []:
+            return PatternNode(axis, kind, name)
+        case [Exists(branch)]:  # a step of a path, as most are
+            return PatternNode(axis, kind, name, (branch,))
     for named in [each for each in members if isinstance(each, Named)]:
         if not name.is_single:
             name = Name(
                 name.local or named.name.local, named.name.namespace if name.namespace is None else name.namespace
             )
-            members = _members(And, (_resolve(each, kind, name) for each in members))
+            members = _resolved(members, kind, name)
     if NEVER in members:
         return PatternNode(axis, kind, name, others=(NEVER,))
     tests = _without_redundant([each for each in members if isinstance(each, ValueTest)], implies, condition_key)
     if any(excludes(one, two) for one in tests for two in tests):
         return PatternNode(axis, kind, name, others=(NEVER,))
-    branches = _merge_attributes([_lift_wildcard(each.branch) for each in members if isinstance(each, Exists)])
+    branches = _merge_attributes([each.branch for each in members if isinstance(each, Exists)])
     if any(NEVER in branch.others for branch in branches):
         return PatternNode(axis, kind, name, others=(NEVER,))
-    if kind is NodeKind.DOCUMENT:
-        branches = [_lower_ancestors(each) for each in branches]
     branches = _without_redundant(branches, branch_implies, _branch_key)
     node = PatternNode(axis, kind, name, tuple(branches), tuple(tests))
     others = [each for each in members if not isinstance(each, Exists | ValueTest) and not node_implies(node, each)]
@@ -96,15 +95,6 @@ def make_node(axis: Axis, kind: NodeKind, name: Name, conditions: Iterable[Condi
     if not others:
         return node
     return replace(node, others=tuple(_without_redundant(others, condition_implies, condition_key)))
-
-
-def _node_above(axis: Axis, kind: NodeKind, name: Name, branch: PatternNode) -> PatternNode:
-    """The node that asks for one branch and nothing else."""
-    if NEVER in branch.others:
-        return PatternNode(axis, kind, name, others=(NEVER,))
-    if kind is NodeKind.DOCUMENT:
-        branch = _lower_ancestors(branch)
-    return PatternNode(axis, kind, name, (branch,))
 
 
 def conjunction(conditions: Iterable[Condition]) -> Condition:
@@ -196,6 +186,15 @@ def _branch_key(node: PatternNode) -> str:
     return node.key
 
 
+def _resolved(members: list[Condition], kind: NodeKind, name: Name) -> list[Condition]:
+    """The members of a conjunction on a node of known kind and name, with what the residuals among them imply."""
+    while True:
+        before = {each for each in members if isinstance(each, Residual)}
+        members = _members(And, (_resolve(each, kind, name) for each in cover_of(members)))
+        if all(each in before for each in members if isinstance(each, Residual)):
+            return members  # else a disjunction of which only a residual is left, say
+
+
 def _resolve(condition: Condition, kind: NodeKind, name: Name) -> Condition:
     """A condition on a node of known kind and name, where these decide parts of it."""
     match condition:
@@ -239,7 +238,8 @@ def _resolve_branch(branch: PatternNode, kind: NodeKind) -> Condition:
             return conjunction(conditions_of(branch))
         if branch.axis >= Axis.PARENT or (branch.kind is not NodeKind.ELEMENT and branch.axis is Axis.CHILD):
             return NEVER  # nothing is above it, and neither text nor attributes are directly below
-    return Exists(branch)
+        branch = _lower_ancestors(branch)
+    return NEVER if NEVER in branch.others else Exists(_lift_wildcard(branch))
 
 
 def _lift_wildcard(node: PatternNode) -> PatternNode:
@@ -280,4 +280,4 @@ def _lower_ancestors(node: PatternNode) -> PatternNode:
     axis = Axis.CHILD if above.axis is Axis.PARENT else Axis.DESCENDANT
     below = replace(node, axis=axis, branches=tuple(each for each in node.branches if each is not above))
     conditions = [*map(Exists, above.branches), *above.tests, *above.others, Exists(below)]
-    return _lower_ancestors(make_node(Axis.DESCENDANT, NodeKind.ELEMENT, above.name, conditions))
+    return _lower_ancestors(_lift_wildcard(make_node(Axis.DESCENDANT, NodeKind.ELEMENT, above.name, conditions)))

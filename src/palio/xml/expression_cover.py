@@ -140,7 +140,9 @@ def _path(steps: Sequence[LocationStep], is_absolute: bool) -> Path:
 
 
 def _step(step: LocationStep) -> Step:
-    conditions = [condition_covering(each) for each in step.predicates if not asks_for_position(each)]
-    if step.kind in ("comment", "processing-instruction") or (step.kind == "node" and step.axis == "child"):
+    is_below = step.axis in ("child", "descendant")
+    # `node()` below may be a text or a comment, and `self::text()` is no element.
+    if step.kind in ("comment", "processing-instruction") or step.kind == ("node" if is_below else "text"):
         raise ValueError("no node of tree patterns")
+    conditions = [condition_covering(each) for each in step.predicates if not asks_for_position(each)]
     return Step(step.axis, step.kind, step.name, tuple(conditions))

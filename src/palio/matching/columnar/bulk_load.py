@@ -29,7 +29,7 @@ no grammar.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import chain
+from itertools import chain, islice
 from typing import Final, TypeAlias
 
 import numpy as np
@@ -61,6 +61,7 @@ ReadCondition: TypeAlias = Filter | BoundTemplate | BoundConjunction
 """A condition as it was read: a filter, or templates with the values of their literals."""
 
 _MAX_SINGLE_ROWS: Final = 8  # of a template, faster added one by one than set up for
+_PAUSED_ROWS: Final = 256  # conditions without template that are read between two collections of garbage
 # Lines from which on a skeleton is filled as a whole. Setting up a template takes as long as the conjuncts of about 200
 # lines; measured on a million conjunctions of 1,450 skeletons, step 3 takes 3 µs each, step 2 for all of them 9 µs.
 _MIN_SKELETON_ROWS: Final = 256
@@ -71,8 +72,10 @@ def load_texts(builder: ConditionsBuilder, numbers: Sequence[int], subscriptions
     for start, end in chunks(subscriptions.wants):
         with paused_collector():  # for a chunk, which is seconds at most
             others = _load_chunk(builder, numbers[start:end], subscriptions.between(start, end))
-        for number, subscription in others:
-            builder.add(number, subscription.filter.tree)
+        for first in others:
+            with paused_collector():  # for some of them: one may take long
+                for number, subscription in chain((first,), islice(others, _PAUSED_ROWS - 1)):
+                    builder.add(number, subscription.filter.tree)
 
 
 def find_unreadable(subscriptions: Subscriptions) -> dict[str, InvalidSubscription]:
