@@ -12,7 +12,8 @@ from contextlib import suppress
 from datetime import date
 from typing import Any
 
-from palio import Event, Filter, PalioError
+from palio import Event, Filter, Matcher, PalioError
+from palio.languages.grammar import MAX_CONDITIONS
 
 CASES: dict[str, Callable[[], None]] = {}
 
@@ -50,6 +51,18 @@ def _refused(condition: str) -> None:
     assert _exercise(condition) is None, f"accepted: {condition[:80]}"
 
 
+def _too_many(condition: str) -> None:
+    """A text of too many conditions is refused by all that reads it, with the number of them."""
+    for read in (Filter.parse, lambda text: Matcher({"a": text})):
+        try:
+            read(condition)
+        except PalioError as error:
+            assert f"more than the {MAX_CONDITIONS:,} allowed" in str(error), error
+            assert "IN (…)" in str(error), error
+        else:
+            raise AssertionError(f"accepted: {condition[:80]}")
+
+
 def _huge(condition: str) -> None:
     """A megabyte is read and matched; what else one does with filters is tried at a tenth of that."""
     assert len(condition) > 900_000
@@ -66,15 +79,44 @@ def _joined(word: str, condition: str, count: int) -> str:
 
 
 @_case
-def a_megabyte_of_or() -> None:
-    _huge(_joined("OR", "x = {n}", 90_000))
-    _huge(_joined("OR", "x{n} = {n}", 60_000))
+def as_many_conditions_as_are_allowed() -> None:
+    _accepted(_joined("AND", "x{n} <> {n}", MAX_CONDITIONS))
+    # Its canonical text says that both are there, and so names each attribute twice.
+    _accepted(_joined("OR", "a{n} < b{n}", MAX_CONDITIONS // 4))
+    _accepted(f"CASE x {_whens(MAX_CONDITIONS // 2 - 1)} END = 5")
+    _accepted(f"s LIKE ANY ({_patterns(MAX_CONDITIONS)})")
+    _accepted(f"coalesce({', '.join(f'a{n}' for n in range(MAX_CONDITIONS))}) = 5")
 
 
 @_case
-def a_megabyte_of_and() -> None:
-    _huge(_joined("AND", "x <> {n}", 80_000))
-    _huge(_joined("AND", "x{n} = {n}", 60_000))
+def more_conditions_than_are_allowed() -> None:
+    for word in ("AND", "OR"):
+        for condition in (
+            "x = {n}",
+            "x{n} <> {n}",
+            "s LIKE 'p{n}%'",
+            "x > {n}.5",
+            "NOT upper(s) = '{n}'",
+            "b{n}",
+            "1 = 1",
+        ):
+            _too_many(_joined(word, condition, MAX_CONDITIONS + 1))
+        _too_many(_joined(word, "a{n} < b{n}", MAX_CONDITIONS // 2 + 1))
+        _too_many(_joined(word, "(x{n} = {n} OR y < 3)", 20_000))
+    _too_many(f"CASE x {_whens(MAX_CONDITIONS // 2 + 1)} END = 5")
+    _too_many(f"greatest({', '.join(f'a{n}' for n in range(20_000))}) = 5")
+    _too_many(f"x IN ({', '.join(f'a{n}' for n in range(20_000))})")
+    _too_many(f"s LIKE ANY ({', '.join(f'a{n}' for n in range(20_000))}, 'x')")
+    _too_many(f"s LIKE ANY ({_patterns(MAX_CONDITIONS + 1)})")
+    _too_many(f"upper(s) LIKE ANY ({_patterns(MAX_CONDITIONS // 2 + 1)})")
+
+
+def _patterns(count: int) -> str:
+    return ", ".join(f"'%a{n}%'" for n in range(count))
+
+
+def _whens(count: int) -> str:
+    return " ".join(f"WHEN {n} THEN {n}" for n in range(count))
 
 
 @_case
@@ -126,7 +168,7 @@ def long_lists() -> None:
     unlike = ", ".join(f"{n}" if n % 3 else f"{n}.5e0" if n % 2 else f"'{n}'" for n in range(5_000))
     _accepted(f"x IN ({unlike})")
     _accepted(f"x + 1 IN ({unlike})")
-    patterns = ", ".join(f"'%a{n}%'" for n in range(500))
+    patterns = _patterns(500)
     _accepted(f"s LIKE ANY ({patterns})")
     _accepted(f"s NOT LIKE ALL ({patterns})")
     _accepted(f"concat(s, t) LIKE ANY ({patterns})")

@@ -71,6 +71,13 @@ def test_what_is_said_of_an_index_is_what_it_has() -> None:
     assert statistics.computed == 1 + 1
 
 
+def test_what_nothing_can_match_is_in_no_index() -> None:
+    matcher = Matcher({"never": "x = 0 AND x = 1", "a": "x = 1"})
+    for _ in range(2):
+        assert not matcher.explain("never", {"x": 1}).matched
+        matcher.merge()
+
+
 def test_a_filter_that_is_not_in_an_index_has_no_path() -> None:
     assert Filter.parse("a = 1").explain({"a": 1}).access_path is None
     assert AccessPaths.alone(Filter.parse("a = 1").tree) is not None

@@ -139,7 +139,8 @@ def merge(first: Node, second: Node, slack: float) -> Node:
     for name in shared:
         values = _unite([part.leaves[name] for part in parts])
         leaves.append(Leaf(name, _close_gaps(values, slack)))
-    residuals = [each for each in parts[0].residuals if all(each in part.residuals for part in parts)]
+    common = set(parts[0].residuals).intersection(*(part.residuals for part in parts[1:]))
+    residuals = [each for each in parts[0].residuals if each in common]
     return normal(conjoin([*leaves, *residuals])) if leaves or residuals else EVERYTHING
 
 

@@ -132,6 +132,7 @@ def equal_to_any(literals: Sequence[Scalar], timezone: str = "UTC") -> Truth:
     This is not a disjunction of `=`: Spark widens the attribute and the whole list to one kind first, so that in the
     presence of a float even two integers are compared as floats.
     """
+    literals = [value for _, value in dict.fromkeys((type(each), each) for each in literals)]
     unwidened = [equality_cuts(literal, timezone) for literal in literals if literal is not None]
     kinds = kinds_of(literals)
     if len(kinds) == 1 and len(unwidened) == len(literals):

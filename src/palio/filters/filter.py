@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import cached_property
 from math import inf
-from typing import Any, ClassVar, Literal, NoReturn
+from typing import Any, ClassVar, Final, Literal, NoReturn
 
 from palio.errors import InvalidArgument, NoTruthValue
 from palio.filters import algebra, relations, tree
@@ -24,8 +24,12 @@ from palio.filters.predicate_compiler import MultipleValues, Test, compile_tree
 from palio.filters.registry import check_options, parser_for
 from palio.filters.sql_writer import to_sql
 from palio.filters.tree import EVERYTHING, NOTHING, And, Attributes, Node, Or
+from palio.garbage_collector import paused_collector
 
 Overlap = Literal["open", "closed", "thesis"]
+
+LONG_CHARACTERS: Final = 10_000
+"""Of a text so long that the garbage collector would look through all objects, several times, while it is read."""
 
 
 class Filter:
@@ -77,6 +81,9 @@ class Filter:
         parser = parser_for(language)
         if options:
             check_options(language, parser, options)
+        if isinstance(condition, str) and len(condition) > LONG_CHARACTERS:
+            with paused_collector():
+                return parser(condition, **options)
         return parser(condition, **options)
 
     @property
@@ -230,7 +237,8 @@ class Filter:
 
     def __invert__(self) -> Filter:
         if callable(self._fails):
-            self._fails = normal(self._fails())
+            with paused_collector():  # it may have ten thousand conditions
+                self._fails = normal(self._fails())
         return Filter.of_tree(self._fails, self._holds)
 
     def __bool__(self) -> NoReturn:

@@ -20,12 +20,14 @@ from palio.filters.covering_candidates import CoveringCandidates, are_unrelated_
 from palio.filters.kinds import KINDS, Kind
 from palio.filters.relations import covers
 from palio.filters.tree import EVERYTHING, NOTHING, And, Leaf, Node, Or, Residual, leaves
+from palio.filters.value_predicates import Test
 from palio.filters.value_sets import FULL, STRINGS, ValueSet, intersection_of, union_of
 
 # Of a tree that is expanded to a disjunction of conjunctions. Minimising compares all pairs, again after each merge.
 MAX_CONJUNCTIONS = 16
 MAX_JOINS = 50_000  # pairs of conjunctions that are joined while a tree is expanded
 _MAX_COMPARED_PAIRS = 4096  # of alternatives of an OR that is searched for covered ones
+_MAX_COMPARED_TESTS = 1_000_000  # pairs of patterns, of an OR and of what stands beside it
 _MAX_COMPARED_CONDITIONS = 256  # of a large AND that is searched for redundant parts
 
 
@@ -164,19 +166,26 @@ class Conjunction:
 
     def join(self, other: Conjunction) -> Conjunction | None:
         """Both, or None where they exclude each other."""
-        leaves = dict(self.leaves)
-        for name, values in other.leaves.items():
+        return _join((self, other))
+
+    def node(self) -> Node:
+        return conjoin([*(Leaf(name, values) for name, values in self.leaves.items()), *self.residuals])
+
+
+def _join(parts: Iterable[Conjunction]) -> Conjunction | None:
+    """All of some conjunctions, or None where they exclude each other."""
+    leaves: dict[str, ValueSet] = {}
+    residuals: dict[Residual, None] = {}
+    for part in parts:
+        for name, values in part.leaves.items():
             both = leaves[name].intersect(values) if name in leaves else values
             if both.is_empty:
                 return None
             leaves[name] = both
-        residuals = tuple(dict.fromkeys(self.residuals + other.residuals))
-        if any(_opposite(each) in residuals for each in residuals):
-            return None
-        return Conjunction(leaves, residuals)
-
-    def node(self) -> Node:
-        return conjoin([*(Leaf(name, values) for name, values in self.leaves.items()), *self.residuals])
+        residuals.update(dict.fromkeys(part.residuals))
+    if any(_opposite(each) in residuals for each in residuals):
+        return None
+    return Conjunction(leaves, tuple(residuals))
 
 
 def expand(node: Node, limit: int) -> list[Conjunction] | None:
@@ -256,11 +265,10 @@ def covering_conjunction(node: Node) -> Conjunction | None:
         case Residual():
             return Conjunction({}, (node,))
         case And(children):
-            total: Conjunction | None = Conjunction({}, ())
-            for child in children:
-                part = covering_conjunction(child)
-                total = None if total is None or part is None else total.join(part)
-            return total
+            covering = [covering_conjunction(child) for child in children]
+            return (
+                None if any(part is None for part in covering) else _join(part for part in covering if part is not None)
+            )
         case Or(children):
             parts = [part for child in children if (part := covering_conjunction(child)) is not None]
             return _hull(parts) if parts else None
@@ -274,8 +282,8 @@ def _hull(parts: list[Conjunction]) -> Conjunction:
             values = union_of(_without_tests(part.leaves[name], len(parts)) for part in parts)
             if values is not None and not values.is_full:
                 leaves[name] = values
-    residuals = tuple(each for each in parts[0].residuals if all(each in part.residuals for part in parts))
-    return Conjunction(leaves, residuals)
+    shared = set(parts[0].residuals).intersection(*(part.residuals for part in parts[1:]))
+    return Conjunction(leaves, tuple(each for each in parts[0].residuals if each in shared))
 
 
 def _without_tests(values: ValueSet, count: int) -> ValueSet:
@@ -312,6 +320,10 @@ def _within(context: dict[str, ValueSet], alternatives: Or) -> Node:
             values = context.get(child.attribute)
             if values is None:
                 kept.append(child)
+            elif len(values.tests) * len(alternatives.children) > _MAX_COMPARED_TESTS:
+                # Only an opposite that is there literally is looked for.
+                if not any(Test(test.pattern, not test.wanted) in values.tests for test in child.values.tests):
+                    kept.append(child)
             elif values.overlaps(child.values):
                 if child.values.covers(values):
                     return EVERYTHING

@@ -64,12 +64,16 @@ class _Comparison:
         self._known: dict[tuple[int, int], bool] = {}
         self._names: dict[int, frozenset[str]] = {}
         self._tables: dict[int, _ChildTable] = {}
+        self._alternatives: dict[int, frozenset[Node]] = {}
         self.steps = 0
 
     def covers(self, wide: Node, narrow: Node) -> bool:
         self.steps += 1
         if isinstance(wide, Leaf) and isinstance(narrow, Leaf):
-            return wide.attribute == narrow.attribute and wide.values.covers(narrow.values)
+            if wide.attribute != narrow.attribute:
+                return False
+            self.steps += len(wide.values.tests) * len(narrow.values.tests)
+            return self.steps <= _MAX_STEPS and wide.values.covers(narrow.values)
         if isinstance(wide, Residual) and isinstance(narrow, Residual):
             return _residual_covers(wide, narrow)
         if not isinstance(wide, And | Or) and not isinstance(narrow, And | Or):
@@ -97,6 +101,8 @@ class _Comparison:
                     return False
             return True
         if isinstance(wide, Or):
+            if self._is_child(narrow, wide):
+                return True
             for child in self._children_near(wide, narrow):
                 if self.covers(child, narrow):
                     return True
@@ -114,6 +120,15 @@ class _Comparison:
         if table is None:
             table = self._tables[id(parent)] = _ChildTable(parent, self._names_in)
         return table.near(other, self._names_in(other))
+
+    def _is_child(self, node: Node, parent: Or) -> bool:
+        """Whether a node is one of many alternatives, which needs no comparison with the others."""
+        if len(parent.children) <= _FEW_CHILDREN:
+            return False
+        alternatives = self._alternatives.get(id(parent))
+        if alternatives is None:
+            alternatives = self._alternatives[id(parent)] = frozenset(parent.children)
+        return node in alternatives
 
     def _names_in(self, node: Node) -> frozenset[str]:
         names = self._names.get(id(node))

@@ -237,6 +237,7 @@ def _combine(left: Intervals, right: Intervals, keep: Callable[[bool, bool], boo
 
 _WIDE = Context(prec=1200)  # the points half-way between two floats have up to 1,100 digits
 _MAX_ENUMERATED_VALUES = 256  # values of a finite set on which tests are evaluated one by one
+_MAX_COMPARED_TESTS = 250_000  # pairs of patterns compared before giving up with "not known to cover"
 
 
 @dataclass(frozen=True, slots=True)
@@ -370,13 +371,11 @@ class ValueSet:
                 if own is not theirs and (theirs.cuts or theirs.inside) and not own.covers(theirs):
                     return False
         # Each own test is implied by a test of the other set, or is known to pass for all of its values.
-        for test in self.tests:
-            for have in other.tests:
-                if have.implies(test):
-                    break
-            else:
-                if not other._all_pass(test):
-                    return False
+        missing = self.tests - other.tests
+        are_few = len(missing) * len(other.tests) <= _MAX_COMPARED_TESTS
+        for test in missing:
+            if not (are_few and any(have.implies(test) for have in other.tests)) and not other._all_pass(test):
+                return False
         return True
 
     def _all_pass(self, test: Test) -> bool:

@@ -24,6 +24,7 @@ from palio.filters.like import LikePattern
 from palio.filters.tree import And, Leaf, Node, Or
 from palio.languages import cesql
 from palio.languages.cesql.value_sets import like, values_equal
+from palio.languages.grammar import SPLIT_HINT, too_many_conditions
 
 __all__ = ["parse"]
 
@@ -35,6 +36,9 @@ def parse(condition: Any, *, timezone: str = "UTC") -> Filter:
     of time.
     """
     holds = And(tuple(map(_lower, _read_condition(condition))))
+    refusal = too_many_conditions(holds, "filter")
+    if refusal is not None:
+        raise ParseError(_shown(condition), 0, refusal, SPLIT_HINT)
     return Filter.of_tree(holds, lambda: complement(holds))
 
 

@@ -16,7 +16,8 @@ from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, Final, NamedTuple, NoReturn, ParamSpec, TypeAlias, TypeVar
 
 from palio.errors import PalioError, ParseError
-from palio.filters.expressions.ast import Call, Expression, Literal, Span
+from palio.filters.expressions.ast import Array, Attribute, Call, Expression, Literal, Span
+from palio.filters.tree import And, Leaf, Node, Or, Residual
 
 Arguments = ParamSpec("Arguments")
 Value = TypeVar("Value")
@@ -38,6 +39,11 @@ Token: TypeAlias = tuple[int, str, int, int]  # kind, key, start, end
 MAX_TEXT_CHARACTERS: Final = 2_000_000
 """Length of the longest condition; a longer one is refused before it is read."""
 
+MAX_CONDITIONS: Final = 10_000
+"""Of one text: its comparisons, calls and branches of CASE, or its names. With more, calls of a filter take seconds."""
+
+SPLIT_HINT: Final = "split it into several subscriptions"
+
 _MAX_SHOWN_CHARACTERS: Final = 40
 
 
@@ -45,7 +51,7 @@ def check_text(text: str, subject: str = "condition") -> None:
     """Refuse a text that is too long, or that is not valid Unicode and so equals no text of an event."""
     if len(text) > MAX_TEXT_CHARACTERS:
         reason = f"the {subject} has {len(text):,} characters, more than the {MAX_TEXT_CHARACTERS:,} allowed"
-        raise ParseError(text, MAX_TEXT_CHARACTERS, reason, "split it into several subscriptions")
+        raise ParseError(text, MAX_TEXT_CHARACTERS, reason, SPLIT_HINT)
     if text.isascii():
         return
     try:
@@ -53,6 +59,28 @@ def check_text(text: str, subject: str = "condition") -> None:
     except UnicodeEncodeError as error:
         reason = f"half a character (the surrogate U+{ord(text[error.start]):04X})"
         raise ParseError(text, error.start, reason, "the text was damaged before it came here") from None
+
+
+def too_many_conditions(tree: Node, subject: str) -> str | None:
+    """Why the tree of a text, before it is simplified, has too many conditions; None where it has not.
+
+    The values of one attribute that stand side by side are a list, and one condition; patterns are one each.
+    """
+    count = 0
+    stack = [tree]
+    while stack:
+        node = stack.pop()
+        children = node.children if isinstance(node, And | Or) else (node,)
+        listed = {each.attribute for each in children if isinstance(each, Leaf) and not each.values.tests}
+        stack.extend(each for each in children if isinstance(each, And | Or))
+        count += len(listed) + sum(isinstance(each, Residual) or _is_pattern(each) for each in children)
+    if count <= MAX_CONDITIONS:
+        return None
+    return f"the {subject} has {count:,} conditions, more than the {MAX_CONDITIONS:,} allowed"
+
+
+def _is_pattern(node: Node) -> bool:
+    return isinstance(node, Leaf) and bool(node.values.tests)
 
 
 def typographic_quotes(hint: str) -> dict[str, tuple[str, str]]:
@@ -234,6 +262,26 @@ class OperatorStack:
         return False
 
 
+_CONNECTIVES: Final = frozenset({"and", "or", "not"})
+
+
+def _count_conditions(tree: Expression) -> tuple[int, int]:
+    """The comparisons, calls and branches of a tree, and the names of attributes; literals of lists count nothing."""
+    calls = names = 0
+    stack = [tree]
+    while stack:
+        node = stack.pop()
+        if isinstance(node, Attribute | Array):
+            names += 1
+        elif isinstance(node, Call):
+            if node.function == "case":
+                calls += len(node.arguments) // 2  # its branches
+            elif node.function not in _CONNECTIVES:
+                calls += 1
+            stack.extend(node.arguments)
+    return calls, names
+
+
 Reader: TypeAlias = Callable[[Any, Token], Expression | None]
 
 
@@ -307,10 +355,19 @@ class ExpressionParser(TokenCursor):
         if self._level > self.max_levels:
             self.fail_here(f"nested more than {self.max_levels} levels deep", f"split the {self.subject}")
 
-    def check_depth(self, tree: Expression) -> None:
-        """Refuse a tree that is too deep to walk: 1 + 1 + 1 … nests without brackets."""
+    def check_size(self, tree: Expression) -> None:
+        """Refuse a tree that is too deep to walk, as 1 + 1 + 1 … nests without brackets, or that asks too much."""
         if len(self.tokens) <= self.max_levels:
-            return  # no tree is deeper than its text has tokens
+            return  # no tree is deeper than its text has tokens, nor is one operand copied too often
+        self._check_depth(tree)
+        calls, names = _count_conditions(tree)
+        count = max(calls, names)
+        if count > MAX_CONDITIONS:
+            what = "comparisons, calls and branches" if calls >= names else "names of attributes"
+            reason = f"the {self.subject} has {count:,} {what}, more than the {MAX_CONDITIONS:,} allowed"
+            self.fail(0, reason, f"compare with many values by one IN (…), or {SPLIT_HINT}")
+
+    def _check_depth(self, tree: Expression) -> None:
         layer = [tree]
         for _ in range(self.max_levels):
             layer = [each for node in layer if isinstance(node, Call) for each in node.arguments]

@@ -8,6 +8,7 @@ agree with the oracle, `classical.brute_force`.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import EllipsisType
@@ -19,6 +20,8 @@ import numpy.typing as npt
 from palio.errors import DuplicateSubscription, InvalidArgument, PalioError, UnknownSubscription
 from palio.events import Event
 from palio.filters.explanation import Explanation, explain
+from palio.filters.filter import LONG_CHARACTERS
+from palio.garbage_collector import paused_collector
 from palio.matching.access_paths import AccessPaths
 from palio.matching.batch_match import segment_candidates
 from palio.matching.catalogue import Catalogue
@@ -104,11 +107,13 @@ class Matcher:
         the merging to come.
         """
         subscription = Subscription(id, where, language, subscriber, {} if metadata is None else metadata, timezone)
-        condition = read_condition(subscription)
-        with self._segments.lock:
-            if self._segments.snapshot.number_of(id) is not None:
-                raise DuplicateSubscription(id)
-            self._segments.add(subscription, condition)
+        is_long = isinstance(where, str) and len(where) > LONG_CHARACTERS
+        with paused_collector() if is_long else nullcontext():
+            condition = read_condition(subscription)
+            with self._segments.lock:
+                if self._segments.snapshot.number_of(id) is not None:
+                    raise DuplicateSubscription(id)
+                self._segments.add(subscription, condition)
 
     def add_many(
         self,
@@ -264,8 +269,9 @@ class Matcher:
         if number is None:
             raise UnknownSubscription(id)
         found = snapshot.catalogue[number].filter
-        segment = next(each for each in snapshot.segments if each.holds(number))
-        paths = AccessPaths(found.tree, segment.encoder.indexed)
+        # No segment holds a condition that nothing can satisfy.
+        segment = next((each for each in snapshot.segments if each.holds(number)), None)
+        paths = AccessPaths(found.tree, segment.encoder.indexed if segment else ())
         return explain(found.written, attributes, found.timezone, paths.of)
 
     def match_event(self, event: Event) -> list[int]:

@@ -154,7 +154,7 @@ class CesqlParser(ExpressionParser):
         tree = self.expression()
         if self.tokens[self.at][0] != END:
             self.fail_unexpected()
-        self.check_depth(tree)
+        self.check_size(tree)
         return tree
 
     def is_prefix(self, key: str, stack: OperatorStack, lowest: int) -> bool:

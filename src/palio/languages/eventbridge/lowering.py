@@ -19,6 +19,7 @@ from palio.languages.eventbridge.document import Document, Location
 from palio.languages.eventbridge.operators import Absent
 from palio.languages.eventbridge.parser import MAX_CHOICES, Field, Rule, choices_of, has_repeated_field
 from palio.languages.eventbridge.value_predicates import ABSENT, EXISTING, ValueTest, none_of
+from palio.languages.grammar import SPLIT_HINT, too_many_conditions
 
 _MAX_DOTS: Final = 5  # in the names of one field; each doubles the ways to read them
 
@@ -36,11 +37,21 @@ def lower_rule(rule: Rule, document: Document, dialect: Dialect) -> Filter:
                 "name each field once",
             )
         lowered = [tuple(choice.values()) for choice in choices]
+        holds: Node = Or(tuple(_lower_true(fields, document, dialect) for fields in lowered))
+        _check_size(holds, document)
         return Filter.of_tree(
-            Or(tuple(_lower_true(fields, document, dialect) for fields in lowered)),
+            holds,
             lambda: And(tuple(_lower_false(fields, document, dialect) for fields in lowered)),
         )
-    return Filter.of_tree(_lower_true(rule, document, dialect), lambda: _lower_false(rule, document, dialect))
+    holds = _lower_true(rule, document, dialect)
+    _check_size(holds, document)
+    return Filter.of_tree(holds, lambda: _lower_false(rule, document, dialect))
+
+
+def _check_size(tree: Node, document: Document) -> None:
+    refusal = too_many_conditions(tree, "pattern")
+    if refusal is not None:
+        raise Location(document.text).refuse(document.root, refusal, SPLIT_HINT)
 
 
 def _lower_true(rule: Rule, document: Document, dialect: Dialect) -> Node:

@@ -83,7 +83,7 @@ class SelectorParser(ExpressionParser):
         tree = self.expression()
         if self.tokens[self.at][0] != END:
             self.fail_unexpected()
-        self.check_depth(tree)
+        self.check_size(tree)
         check_condition(self.text, tree)
         return tree
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final, cast
 from palio.events.names import dot_readings, join_path, split_path
 from palio.filters.filter import Filter
 from palio.filters.tree import And, Node, Or
+from palio.languages.grammar import SPLIT_HINT, too_many_conditions
 from palio.languages.sigma.logsources import LogSourceMapping, LogSources
 from palio.languages.sigma.parser import (
     AllOf,
@@ -59,9 +60,11 @@ def lower_rule(rule: Rule, logsources: LogSources, timezone: str) -> Filter:
         named = tuple(sorted((field, names) for field, names in mapping.names.items() if field in used))
         by_names.setdefault(named, []).append(mapping)
     groups = [_MappedRule(dict(named), alike, rule, timezone) for named, alike in by_names.items()]
-    return Filter.of_tree(
-        Or(tuple(each.holds() for each in groups)), lambda: And(tuple(each.fails() for each in groups))
-    )
+    holds = Or(tuple(each.holds() for each in groups))
+    refusal = too_many_conditions(holds, "rule")
+    if refusal is not None:
+        raise rule.source.refuse(("detection",), refusal, SPLIT_HINT)
+    return Filter.of_tree(holds, lambda: And(tuple(each.fails() for each in groups)))
 
 
 @dataclass(frozen=True)

@@ -107,7 +107,7 @@ class SqlParser(ExpressionParser):
             self.refuse(self.at, CLAUSES[key])
         if kind != END:
             self.fail_unexpected()
-        self.check_depth(tree)
+        self.check_size(tree)
         return tree
 
     def is_prefix(self, key: str, stack: OperatorStack, lowest: int) -> bool:

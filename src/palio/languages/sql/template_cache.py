@@ -25,7 +25,7 @@ from palio.filters.expressions.ast import Expression
 from palio.filters.expressions.text_cast import zone_of
 from palio.filters.filter import Filter
 from palio.filters.tree import Node
-from palio.languages.grammar import InvalidLiteral
+from palio.languages.grammar import MAX_CONDITIONS, InvalidLiteral
 from palio.languages.sql.lowering import TruthTest
 from palio.languages.sql.skeletons import (
     AND,
@@ -46,6 +46,7 @@ from palio.languages.sql.templates import Template, join_templates
 _MAX_TEMPLATES: Final = 2_048
 _MAX_TEMPLATES_OF_SKELETON: Final = 64  # that differ in fixed literals
 _MAX_PREFIXES: Final = 4_096
+_MAX_CONJUNCTION_CHARACTERS: Final = 2 * MAX_CONDITIONS  # of a skeleton; a condition has two: no parser need count them
 _MAX_EXACT_INTEGER: Final = 2**53  # beyond, an integer is rounded where it meets a float
 
 # --- prefixes of conjuncts ----------------------------------------------------------------------------------
@@ -278,13 +279,15 @@ def _bind_text(text: str, timezone: str, find: FindTemplate) -> BoundTemplate | 
     if timezone != "UTC" and zone_of(timezone) is None:
         return None
     # From the cheapest lookup to the most general; see the module's docstring.
-    quick = TEMPLATES.prefixes.match(text)
+    quick = TEMPLATES.prefixes.match(text) if len(text) <= _MAX_CONJUNCTION_CHARACTERS else None
     if quick is not None:
         return BoundConjunction(*quick, timezone)
     split = split_literals(text)
     if split is None:
         return None
     skeleton, literals = split
+    if len(skeleton) > _MAX_CONJUNCTION_CHARACTERS:
+        return None
     conjuncts = TEMPLATES.conjunct_templates(skeleton, text, find)
     template = find(skeleton, text) if conjuncts is None else None
     templates = conjuncts or ([] if template is None else [template])
