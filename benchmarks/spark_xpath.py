@@ -1,7 +1,7 @@
 """XML on Spark: XPath subscriptions over a column of documents, beside Spark's own `xpath_boolean` for each pattern.
 
     python benchmarks/spark_xpath.py                            100,000 documents, 10,000 patterns
-    python benchmarks/spark_xpath.py --documents 20000 --keep /tmp/documents
+    python benchmarks/spark_xpath.py --documents 20000 --keep ./documents
 
 Patterns and documents are those of `benchmarks/xml.py`. The executors make the documents and write them as Parquet,
 which both read; `--keep` names the folder, whose documents a later run takes as they are. Making one takes 2 ms of a
