@@ -301,6 +301,13 @@ class TestAnyFilter:
         assert (f | g).covers(f)
         assert f & (f | g) == f
 
+    @pytest.mark.parametrize(("narrow", "wide"), [("0 AND 0", "0 AND 1"), ("1 AND 1", "0 AND 1")])
+    def test_an_implied_condition_on_a_computed_value_is_dropped(self, narrow: str, wide: str) -> None:
+        computed = "CASE WHEN b THEN a ELSE b END"  # whose kind is not known
+        f, g = (parse(f"b IS NOT NULL AND {computed} BETWEEN {bounds}") for bounds in (narrow, wide))
+        assert f & g == g & f == f
+        assert f & (f | g) == f
+
     @given(filters(), scalar_attributes())
     def test_attributes_a_filter_does_not_read_change_nothing(self, f: Filter, event: dict[str, Any]) -> None:
         more = {**event, "unheard": 1, "of": "x"}

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from itertools import islice
+from itertools import islice, permutations
 from typing import Final
 
 from palio.filters.covering_candidates import CoveringCandidates, are_unrelated_patterns
@@ -28,6 +28,7 @@ MAX_CONJUNCTIONS = 16
 MAX_JOINS = 50_000  # pairs of conjunctions that are joined while a tree is expanded
 _MAX_COMPARED_PAIRS = 4096  # of alternatives of an OR that is searched for covered ones
 _MAX_COMPARED_TESTS = 1_000_000  # pairs of patterns, of an OR and of what stands beside it
+_MAX_COMPARED_RESIDUALS = 16  # of an AND that is searched for implied ones
 _MAX_COMPARED_CONDITIONS = 256  # of a large AND that is searched for redundant parts
 
 
@@ -104,6 +105,9 @@ def conjoin(children: Iterable[Node]) -> Node:
                 return NOTHING
             residuals.add(child)
             others.append(child)
+    if len(residuals) > 1:
+        implied = _implied([each for each in residuals if isinstance(each, Residual)])
+        others = [each for each in others if each not in implied]
     # One intersection per attribute for all its conditions at once, not pairwise.
     held = {name: intersection_of(sets) for name, sets in by_attribute.items()}
     if any(values.is_empty for values in held.values()):
@@ -121,6 +125,17 @@ def conjoin(children: Iterable[Node]) -> Node:
         return conjoin([*(Leaf(name, values) for name, values in held.items()), *alternatives])
     rest = alternatives if len(alternatives) < 2 else sorted(dict.fromkeys(alternatives), key=sort_key)
     return _single(And, [*(Leaf(name, held[name]) for name in sorted(held)), *rest])
+
+
+def _implied(residuals: list[Residual]) -> set[Residual]:
+    """Those residuals of an AND that another one implies, since both restrict one computed value."""
+    if len(residuals) > _MAX_COMPARED_RESIDUALS:
+        return set()
+    implied: set[Residual] = set()
+    for wide, narrow in permutations(sorted(residuals, key=sort_key), 2):
+        if narrow not in implied and covers(wide, narrow):
+            implied.add(wide)
+    return implied
 
 
 def disjoin(children: Iterable[Node]) -> Node:
