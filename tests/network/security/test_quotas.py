@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from palio import Filter, InvalidArgument, LimitReached
+from palio import Filter, InvalidArgument, LimitReached, ParseError
 from palio.network.security.quotas import BrokerLimits, Quota, RateLimiter, check_condition, check_filter
 
 
@@ -34,6 +34,15 @@ def test_what_a_filter_takes_is_counted_and_not_made() -> None:
     factor = [" OR ".join(f"{name}{n} = 1" for n in range(800)) for name in "ab"]
     with pytest.raises(LimitReached, match="filter_conjunctions"):
         check_filter(Filter.parse(f"({factor[0]}) AND ({factor[1]})"), BrokerLimits(filter_bytes=10**6))
+
+
+def test_a_condition_that_could_not_be_read_again_as_it_is_stored_is_refused() -> None:
+    compared = " AND ".join(f"a{number} < b{number}" for number in range(800))
+    alternatives = " OR ".join(f"p{number} = 1 AND q{number} = 2" for number in range(16))
+    limits = BrokerLimits(filter_bytes=10**6)
+    assert check_filter(Filter.parse(compared), limits) == Filter.parse(compared)
+    with pytest.raises(ParseError, match="names of attributes, more than the 10,000 allowed"):
+        check_filter(Filter.parse(f"{compared} AND ({alternatives})"), limits)
 
 
 def test_a_filter_that_grew_by_its_grant_may_not_be_longer_than_one_that_was_written() -> None:

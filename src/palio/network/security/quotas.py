@@ -20,6 +20,7 @@ from palio.events.values import DEFAULT_LIMITS
 from palio.filters.evaluation_cost import MAX_CALL_STEPS, evaluation_cost
 from palio.filters.filter import Filter
 from palio.filters.tree import And, Node, Or
+from palio.languages.grammar import MAX_CONDITIONS
 from palio.network.settings_validation import check_minimum, check_positive
 from palio.routing.codec import MAX_FRAME_BYTES
 
@@ -115,7 +116,10 @@ def check_filter(wanted: Filter, limits: BrokerLimits) -> Filter:
 
     Costs time in the size of the filter.
     """
-    check_condition(str(wanted), limits)
+    text = check_condition(str(wanted), limits)
+    if len(text) > MAX_CONDITIONS:  # a shorter one cannot have more of them
+        # As stored it may have more than as written, and neighbours and this broker after a restart have to read it.
+        Filter.parse(text, timezone=wanted.timezone)
     most = limits.filter_conjunctions
     if _conjunctions(wanted.tree) > most:
         raise LimitReached("filter_conjunctions", most, "a condition that is too many alternatives, written out")
